@@ -13,7 +13,9 @@ import type { CallOptions, Route } from './module.ts';
 
 export type KnownPool = { readonly name: string; readonly record: PoolRecord };
 
-/** One change of a container's record, in the order of the registry. `record` is undefined when the container is gone. */
+/**
+ * One change of a container's record, in the order of the registry. `record` is undefined when the container is gone.
+ */
 export type ContainerChange = {
   readonly pool: KnownPool;
   readonly container: number;
@@ -22,9 +24,11 @@ export type ContainerChange = {
   readonly revision: number;
 };
 
+export type OwnedContainerChange = ContainerChange & { readonly record: ContainerRecord };
+
 /**
- * Who owns what, as far as this node knows. An entry is on this node's disk before it is here. Perhaps old: whoever acts
- * on it is corrected by the owner, and by the fence.
+ * Who owns what, as far as this node knows. An entry is on this node's disk before it is here. Perhaps old: whoever
+ * acts on it is corrected by the owner, and by the fence.
  */
 export type AddressTable = {
   pool(name: string): KnownPool | undefined;
@@ -45,7 +49,9 @@ export type AddressTable = {
   hash(): string;
 };
 
-/** May this node serve what it owns, at this instant? It asks the leader again and again, and stops by itself in time. */
+/**
+ * May this node serve what it owns, at this instant? It asks the leader again and again, and stops by itself in time.
+ */
 export type ServingLease = {
   /** Now; whoever has just looked at the clock says what it told. */
   holds(nowMs?: number): boolean;
@@ -58,9 +64,9 @@ export type StateEntry = { readonly key: string; readonly value: Uint8Array };
 /** What an owner holds of the state of its container: everything written through it is in order, and in every copy. */
 export type ContainerLog = {
   /**
-   * Ends when every copy in sync has it as durable as the pool demands, always in the order of the calls. FENCED: another
-   * owner exists, or may exist; nothing further will be committed, and this may or may not have been. STORE_FULL and
-   * STORE_FAILED: it has not been and will not be, nor anything behind it.
+   * Ends when every copy in sync has it as durable as the pool demands, always in the order of the calls. FENCED:
+   * another owner exists, or may exist; nothing further will be committed, and this may or may not have been.
+   * STORE_FULL and STORE_FAILED: it has not been and will not be, nor anything behind it.
    */
   commit(writes: readonly StoreWrite[], done: Done<void>): void;
   /** No commit is under way when it ends. The state stays on the disk. */
@@ -78,7 +84,9 @@ export type ContainerReplication = {
   open(change: ContainerChange, lost: (reason: string) => void, done: Done<OpenedLog>): void;
   /** Every change of every container, in order: who is to hold copies, who may write to them. */
   changed(change: ContainerChange): void;
-  /** Changes the record of a container that this node owns under this fence; ends with FENCED when it no longer does. */
+  /**
+   * Changes the record of a container that this node owns under this fence; ends with FENCED when it no longer does.
+   */
   updateRecord(
     container: Pick<ContainerChange, 'pool' | 'container'>,
     fence: ContainerRecord['fence'],
@@ -118,9 +126,9 @@ export type HostedContainer = {
 export type ContainerHosting = {
   changed(change: ContainerChange): void;
   /**
-   * Runs it, or gives the answer of the first time. STALE_TABLE: not ours. NO_QUORUM: ours, but the lease does not hold.
-   * CAPACITY: its inbox is full. None of these has run it. CALL_FAILED: the method threw, and changed nothing. It may
-   * end before this returns, and what ended in NO_QUORUM or FENCED may go on: sent again, it gets the first answer.
+   * Runs it, or gives the answer of the first time. STALE_TABLE: not ours. NO_QUORUM: ours, but the lease does not
+   * hold. CAPACITY: its inbox is full. None of these has run it. CALL_FAILED: the method threw, and changed nothing. It
+   * may end before this returns, and what ended in NO_QUORUM or FENCED may go on: sent again, it gets the first answer.
    */
   call(call: IncomingCall, done: Done<CallOutput>): Cancel;
   /** For a caller that has heard nothing for a while. */
@@ -155,7 +163,10 @@ export type ContainerCallResult = { readonly container: number } & (
     }
 );
 
-/** `parts` when several containers were asked and nobody here can aggregate; in the order of their numbers, none missing. */
+/**
+ * `parts` when several containers were asked and nobody here can aggregate; in the order of their numbers, none
+ * missing.
+ */
 export type CallResult = CallOutput | { readonly parts: readonly ContainerCallResult[] };
 
 /** Finds the owners, sends, sends again, gathers. Every call ends. */

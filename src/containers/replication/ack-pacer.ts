@@ -1,40 +1,40 @@
 /**
- * At most 256 commits are acknowledged per loop turn, so callers' next writes leave while others are acknowledged;
- * otherwise disks and replicas would wait meanwhile. Knows nothing of commits.
+ * Spreads acknowledgements: at most 256 commits per loop turn, so that the next writes of the first callers reach disk
+ * and replicas while the other callers are acknowledged. Knows nothing of commits.
  */
 import type { Clock } from '../../base/ports.ts';
 
-/** Enough that a turn is worth what each turn costs: a write to the disk, and a message to each copy. */
+/** Enough to be worth the cost of a turn: one disk write, and one message to each replica. */
 const acksPerTurn = 256;
 
 export class AckPacer<Waiting> {
   readonly #clock: Pick<Clock, 'schedule'>;
   readonly #next: (waiting: Waiting) => void;
-  /** In order; each once. Bounded by the number of containers. */
+  /** In order of arrival, each once. Bounded by the number of containers. */
   readonly #waiting = new Set<Waiting>();
   #left = acksPerTurn;
   #isScheduled = false;
 
-  /** `next` is called in a later turn for everybody who waits. */
+  /** Calls `next` in a later turn for each waiting container. */
   constructor(clock: Pick<Clock, 'schedule'>, next: (waiting: Waiting) => void) {
     this.#clock = clock;
     this.#next = next;
   }
 
-  /** May one more be answered in this turn? If not, whoever asks is called in the next one. */
+  /** True: acknowledge one commit now. False: this turn is used up, and `next` is called in the next one. */
   tryAck(waiting: Waiting): boolean {
-    this.#turnSoon();
+    this.#scheduleTurn();
     if (this.#left === 0) this.#waiting.add(waiting);
     else this.#left -= 1;
     return !this.#waiting.has(waiting);
   }
 
-  /** It is over, and not to be called any more. */
+  /** The container has ended: it is not called any more. */
   remove(waiting: Waiting): void {
     this.#waiting.delete(waiting);
   }
 
-  #turnSoon(): void {
+  #scheduleTurn(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
     this.#clock.schedule(0, () => {
@@ -42,7 +42,7 @@ export class AckPacer<Waiting> {
       this.#left = acksPerTurn;
       const waiting = [...this.#waiting];
       this.#waiting.clear();
-      for (const one of waiting) this.#next(one);
+      for (const container of waiting) this.#next(container);
     });
   }
 }

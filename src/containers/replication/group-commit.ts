@@ -1,24 +1,24 @@
 /**
- * Group commit for all containers of one store: writes that arrive during a write share the next sync. If a group
- * fails, each member is written alone. A container has at most one write here at a time, so they can be combined in any
- * way.
+ * Group commit for all containers of one store: writes that arrive during a write share the next sync. A container has
+ * at most one pending write, so writes can be combined freely. A failed group is written again one by one, so that one
+ * bad write fails alone.
  */
 import { type Done, failure } from '../../base/errors.ts';
 import type { Clock, RowStore, StoreRows, StoreWrite } from '../../base/ports.ts';
 
 export type RowBatch = readonly (StoreWrite | StoreRows)[];
 
-type Job = { readonly writes: RowBatch; readonly bytes: number; readonly done: Done<void> };
+type PendingWrite = { readonly writes: RowBatch; readonly bytes: number; readonly done: Done<void> };
 
-/** Half of what a store takes in one batch, because a single job may have as much as a commit may have. */
+/** Half of what a store takes in one batch: one write may be as large as the largest commit. */
 const groupBytesMax = 16 * 2 ** 20;
-const jobsMax = 100_000;
+const pendingMax = 100_000;
 
 export class GroupCommit {
   readonly #store: Pick<RowStore, 'write'>;
   readonly #clock: Pick<Clock, 'schedule'>;
-  #waiting: Job[] = [];
-  #preparing: (() => void)[] = [];
+  #waiting: PendingWrite[] = [];
+  #beforeWrite: (() => void)[] = [];
   #isBusy = false;
   #isScheduled = false;
 
@@ -27,38 +27,38 @@ export class GroupCommit {
     this.#clock = clock;
   }
 
-  /** `run` is called before the next write begins: what it writes at once goes with that. Each container once at a time. */
+  /** Calls `run` just before the next group is taken; what it writes joins that group. Once per container at a time. */
   beforeWrite(run: () => void): void {
-    this.#preparing.push(run);
+    this.#beforeWrite.push(run);
     this.#flushSoon();
   }
 
-  /** All of it or nothing, durable when done. */
+  /** Atomic; durable when done. */
   write(writes: RowBatch, bytes: number, done: Done<void>): void {
-    if (this.#waiting.length >= jobsMax) {
-      this.#clock.schedule(0, () => done(failure('CAPACITY', `more than ${jobsMax} writes wait for the disk`)));
+    if (this.#waiting.length >= pendingMax) {
+      this.#clock.schedule(0, () => done(failure('CAPACITY', `more than ${pendingMax} writes wait for the disk`)));
       return;
     }
     this.#waiting.push({ writes, bytes, done });
     this.#flushSoon();
   }
 
-  /** Nothing more will come in this turn. */
+  /** Starts the next group now: no more writes come in this turn. */
   flush(): void {
     if (this.#isBusy) return;
-    this.#prepare();
+    this.#runBeforeWrite();
     if (this.#waiting.length === 0) return;
-    const jobs = this.#next();
+    const group = this.#takeGroup();
     this.#isBusy = true;
-    const [only] = jobs;
-    const writes = only !== undefined && jobs.length === 1 ? only.writes : jobs.flatMap((job) => job.writes);
+    const [only] = group;
+    const writes = only !== undefined && group.length === 1 ? only.writes : group.flatMap((member) => member.writes);
     this.#store.write(writes, (outcome) => {
-      if (outcome.ok || jobs.length === 1) this.#ended(() => jobs.forEach(({ done }) => done(outcome)));
-      else this.#alone(jobs, 0);
+      if (outcome.ok || group.length === 1) this.#complete(() => group.forEach(({ done }) => done(outcome)));
+      else this.#writeOneByOne(group, 0);
     });
   }
 
-  /** In the next turn: then those who heard of the last write in this one have said what they want to write next. */
+  /** In the next turn: containers whose write has just ended add their next one in this turn. */
   #flushSoon(): void {
     if (this.#isBusy || this.#isScheduled) return;
     this.#isScheduled = true;
@@ -68,17 +68,17 @@ export class GroupCommit {
     });
   }
 
-  #prepare(): void {
-    const preparing = this.#preparing;
-    this.#preparing = [];
-    for (const run of preparing) run();
+  #runBeforeWrite(): void {
+    const callbacks = this.#beforeWrite;
+    this.#beforeWrite = [];
+    for (const run of callbacks) run();
   }
 
-  #next(): Job[] {
+  #takeGroup(): PendingWrite[] {
     let bytes = 0;
     let count = 0;
-    for (const job of this.#waiting) {
-      bytes += job.bytes;
+    for (const write of this.#waiting) {
+      bytes += write.bytes;
       if (count > 0 && bytes > groupBytesMax) break;
       count += 1;
     }
@@ -88,22 +88,22 @@ export class GroupCommit {
     return all;
   }
 
-  #alone(jobs: readonly Job[], at: number): void {
-    const job = jobs[at];
-    if (job === undefined) return this.#ended(() => {});
-    this.#store.write(job.writes, (outcome) => {
-      job.done(outcome);
-      this.#alone(jobs, at + 1);
+  #writeOneByOne(group: readonly PendingWrite[], at: number): void {
+    const member = group[at];
+    if (member === undefined) return this.#complete(() => {});
+    this.#store.write(member.writes, (outcome) => {
+      member.done(outcome);
+      this.#writeOneByOne(group, at + 1);
     });
   }
 
   /**
-   * The disk is kept busy: the next write begins when those who were waiting for this one have added theirs. It is
-   * ordered before they hear, so what it sends to copies leaves together with the answers.
+   * Keeps the disk busy: the next group starts as soon as the containers of this one have added their next writes. The
+   * flush is scheduled before the report, so the commits for replicas leave together with the acknowledgements.
    */
-  #ended(tell: () => void): void {
+  #complete(report: () => void): void {
     this.#isBusy = false;
     this.#flushSoon();
-    tell();
+    report();
   }
 }

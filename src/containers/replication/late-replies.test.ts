@@ -1,4 +1,4 @@
-/** Answers of the registry that come late: what is known from a later one must not be forgotten for them. */
+/** Replies of the registry that arrive late: an owner keeps what it has learned from a newer one. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Done } from '../../base/errors.ts';
@@ -8,75 +8,78 @@ import { ReplicationTestCluster, writesOf } from '../../../test/support/containe
 
 type Transact = (transaction: RegistryTransaction, options: WriteOptions, done: Done<TransactionResult>) => void;
 
-/** Holds back the answers to what that node writes, as long as `isHeld` says so. Returns how to let them come. */
-function holdAnswers(world: ReplicationTestCluster, name: string, isHeld: (note: string) => boolean): () => void {
-  const { side } = world.node(name) as unknown as { side: { transact: Transact } };
-  const held: (() => void)[] = [];
-  const transact: Transact = side.transact.bind(side);
-  side.transact = (transaction, options, done) => {
+/**
+ * Delays the replies to transactions of that node whose note `isDelayed` selects. Returns a function that delivers
+ * them.
+ */
+function delayReplies(cluster: ReplicationTestCluster, name: string, isDelayed: (note: string) => boolean): () => void {
+  const { registryClient } = cluster.node(name) as unknown as { registryClient: { transact: Transact } };
+  const delayed: (() => void)[] = [];
+  const transact: Transact = registryClient.transact.bind(registryClient);
+  registryClient.transact = (transaction, options, done) => {
     const [op] = transaction.then;
     const note = op?.kind === 'put' ? (readContainer(op.value)?.note ?? '') : '';
     transact(transaction, options, (outcome) => {
-      if (isHeld(note)) held.push(() => done(outcome));
+      if (isDelayed(note)) delayed.push(() => done(outcome));
       else done(outcome);
     });
   };
   return () => {
-    for (const answer of held.splice(0)) answer();
+    for (const deliver of delayed.splice(0)) deliver();
   };
 }
 
-describe('an answer of the registry that is overtaken', () => {
-  test('does not let an owner forget whom the record counts on', () => {
-    const world = new ReplicationTestCluster('overtaken join');
-    for (const name of ['a', 'b']) world.start(name);
-    world.create(0, ['a']);
-    world.until('it is open', () => world.node('a').opened.has(0));
-    const release = holdAnswers(world, 'a', (note) => note === 'late');
-    const { host } = world.node('a');
+describe('a late reply of the registry', () => {
+  test('does not remove a replica from the ISR that the owner knows', () => {
+    const cluster = new ReplicationTestCluster('overtaken join');
+    for (const name of ['a', 'b']) cluster.start(name);
+    cluster.create(0, ['a']);
+    cluster.until('it is open', () => cluster.node('a').opened.has(0));
+    const release = delayReplies(cluster, 'a', (note) => note === 'late');
+    const { host } = cluster.node('a');
     host.updateRecord(
-      { pool: world.pool, container: 0 },
-      world.record()?.fence as never,
+      { pool: cluster.pool, container: 0 },
+      cluster.record()?.fence as never,
       (record) => ({ ...record, note: 'late' }),
       () => {},
     );
-    world.until('it has happened', () => world.record()?.note === 'late');
-    world.write(0, (record) => record && { ...record, note: '', copies: [...record.copies, world.node('b').id] });
-    world.until('b has joined', () => world.inSyncNames() === 'ab');
-    world.run(100);
-    world.cut.add('ab');
+    cluster.until('the record is written', () => cluster.record()?.note === 'late');
+    cluster.write(0, (record) => record && { ...record, note: '', copies: [...record.copies, cluster.node('b').id] });
+    cluster.until('b has joined', () => cluster.inSyncNames() === 'ab');
+    cluster.run(100);
+    cluster.cut.add('ab');
     let isAcknowledged = false;
-    world
+    cluster
       .node('a')
       .opened.get(0)
       ?.log.commit(writesOf({ k: '1' }), (outcome) => (isAcknowledged = outcome.ok));
-    // The request to b is not answered: where b stands is not known any more, but the record names it.
-    world.run(1_100);
-    world.node('a').side.interrupt('NO_QUORUM');
+    // b does not reply, so its position is unknown; but the record names it in the ISR.
+    cluster.run(1_100);
+    cluster.node('a').registryClient.interrupt('NO_QUORUM');
     release();
-    world.run(3_000);
-    assert.equal(world.inSyncNames(), 'ab');
-    assert.ok(!isAcknowledged, 'b is in sync by the record, and has not got it');
+    cluster.run(3_000);
+    assert.equal(cluster.inSyncNames(), 'ab');
+    assert.ok(!isAcknowledged, 'the record names b in the ISR, and b lacks the commit');
   });
 
-  test('does not let an owner forget whom it is to give a copy', () => {
-    const world = new ReplicationTestCluster('overtaken copy');
-    for (const name of ['a', 'b']) world.start(name);
-    world.create(0, ['a']);
-    world.until('it is open', () => world.node('a').opened.has(0));
-    world.cut.add('ab');
-    const release = holdAnswers(world, 'a', (note) => note === 'late');
-    world.node('a').host.updateRecord(
-      { pool: world.pool, container: 0 },
-      world.record()?.fence as never,
+  test('does not remove a replica that the owner has to feed', () => {
+    const cluster = new ReplicationTestCluster('overtaken copy');
+    for (const name of ['a', 'b']) cluster.start(name);
+    cluster.create(0, ['a']);
+    cluster.until('it is open', () => cluster.node('a').opened.has(0));
+    cluster.cut.add('ab');
+    const release = delayReplies(cluster, 'a', (note) => note === 'late');
+    cluster.node('a').host.updateRecord(
+      { pool: cluster.pool, container: 0 },
+      cluster.record()?.fence as never,
       (record) => ({ ...record, note: 'late' }),
       () => {},
     );
-    world.until('it has happened', () => world.record()?.note === 'late');
-    world.write(0, (record) => record && { ...record, note: '', copies: [...record.copies, world.node('b').id] });
-    world.run(100);
+    cluster.until('the record is written', () => cluster.record()?.note === 'late');
+    cluster.write(0, (record) => record && { ...record, note: '', copies: [...record.copies, cluster.node('b').id] });
+    cluster.run(100);
     release();
-    world.cut.clear();
-    world.until('b has joined', () => world.inSyncNames() === 'ab', 20_000);
+    cluster.cut.clear();
+    cluster.until('b has joined', () => cluster.inSyncNames() === 'ab', 20_000);
   });
 });

@@ -1,6 +1,6 @@
 /**
- * The last commits in memory at the owner, for replicas that were away for a moment. No gaps, one fence; trimmed at its
- * start by a byte budget.
+ * The last commits of an owner, kept in memory for replicas that were away for a moment. It has no gaps and one fence;
+ * a byte budget trims its start.
  */
 import { assert } from '../../base/assert.ts';
 import type { Fence } from '../../base/fence.ts';
@@ -9,32 +9,32 @@ import type { StoreWrite } from '../../base/ports.ts';
 import type { CommitPosition } from './replica-layout.ts';
 
 export type ReplicatedCommit = {
-  /** Of a commit that is packed from the beginning they are not known any more. */
+  /** Empty if the commit was packed when it was created. */
   readonly writes: readonly StoreWrite[];
   readonly bytes: number;
   /** See `packedRowsOf`. */
   packed: Uint8Array | undefined;
 };
 
-/** For a disk. What was written may share its memory with other things, so nothing of it is kept. */
+/** For pools on disk. Packing copies the values: their memory may be shared with other buffers. */
 export function packedCommit(writes: readonly StoreWrite[], bytes: number): ReplicatedCommit {
-  return { writes: nothing, bytes, packed: packRows(writes) };
+  return { writes: noWrites, bytes, packed: packRows(writes) };
 }
 
-/** For a pool without disks, which keeps the values as they are. */
+/** For pools in memory, whose store keeps the values themselves. */
 export function unpackedCommit(writes: readonly StoreWrite[], bytes: number): ReplicatedCommit {
   const own = writes.map(({ key, value }) => ({ key, value: value === null ? null : new Uint8Array(value) }));
   return { writes: own, bytes, packed: undefined };
 }
 
-const nothing: readonly StoreWrite[] = [];
+const noWrites: readonly StoreWrite[] = [];
 
-/** As it lies in logs and goes over wires. For a pool without disks it is put together when a copy needs it. */
+/** The form of a commit on disk and on the wire. In a pool in memory it is packed when the first replica needs it. */
 export function packedRowsOf(commit: ReplicatedCommit): Uint8Array {
   return (commit.packed ??= packRows(commit.writes));
 }
 
-/** What a write takes on a wire and a disk beside its key and value, about. */
+/** Roughly what a write takes on the wire and on disk beside its key and value. */
 const writeOverheadBytes = 24;
 
 export function commitBytes(writes: readonly StoreWrite[]): number {
@@ -47,7 +47,7 @@ export class LogTail {
   readonly #fence: Fence;
   #start: CommitPosition;
   #commits: ReplicatedCommit[] = [];
-  /** Commits before this index are gone. */
+  /** Commits before this index are trimmed. */
   #head = 0;
   #bytes = 0;
 
@@ -75,12 +75,12 @@ export class LogTail {
     return this.last;
   }
 
-  /** Takes back what was appended after `seq`, which nobody else may have seen. */
+  /** Removes the commits after `seq`; none of them may have left this node. */
   rollBack(seq: number): void {
     while (this.last > seq) this.#bytes -= (this.#commits.pop() as ReplicatedCommit).bytes;
   }
 
-  /** Is this a position of our history behind which we still have everything? */
+  /** True if the position is in this history and the tail has every commit after it. */
   canContinueFrom({ fence, seq }: CommitPosition): boolean {
     if (seq === this.#start.seq) return fence === this.#start.fence;
     return fence === this.#fence && seq > this.#start.seq && seq <= this.last;
@@ -93,7 +93,7 @@ export class LogTail {
 
   /** The commits after `seq` up to `until`: as many as fit, but at least one. */
   after(seq: number, until: number, bytesMax: number): readonly ReplicatedCommit[] {
-    assert(seq >= this.#start.seq, `what follows commit ${seq} is gone`);
+    assert(seq >= this.#start.seq, `the commits after ${seq} are trimmed`);
     const from = this.#head + seq - this.#start.seq;
     const end = Math.min(this.#commits.length, this.#head + until - this.#start.seq);
     let bytes = 0;
@@ -105,7 +105,7 @@ export class LogTail {
     return this.#commits.slice(from, to);
   }
 
-  /** Forgets from the beginning, up to `seq`, while there is more than `bytesMax`. */
+  /** Drops the oldest commits, at most up to `seq`, while the tail is larger than `bytesMax`. */
   trim(seq: number, bytesMax: number): void {
     let dropped = 0;
     while (this.#bytes > bytesMax && this.#start.seq + dropped < seq) {
@@ -122,15 +122,15 @@ export class LogTail {
   }
 }
 
-/** What a container has in its tail; `shed` forgets what can be forgotten and tells it with another `used`. */
+/** The bytes of one tail; `shed` trims what can be trimmed and reports it with `used`. */
 export type LogTailShare = { bytes: number; lastUse: number; readonly shed: () => void };
 
-/** Of all containers on this node: whoever has not written for longest forgets first. */
+/** Bounds the tails of all containers on this node: the container that has not written for longest is trimmed first. */
 export class LogTailBudget {
   readonly #bytesMax: number;
   readonly #shares = new Set<LogTailShare>();
   #bytes = 0;
-  /** Counts, so that it is known who has written before whom. */
+  /** A counter that orders the shares by their last write. */
   #uses = 0;
 
   constructor(bytesMax: number) {
@@ -156,7 +156,7 @@ export class LogTailBudget {
     if (this.#bytes > this.#bytesMax) this.#shed();
   }
 
-  truncated(share: LogTailShare): void {
+  leave(share: LogTailShare): void {
     if (this.#shares.delete(share)) this.#bytes -= share.bytes;
   }
 

@@ -1,6 +1,6 @@
 /**
- * A store without a disk, for pools that live in memory alone: the same words, and gone with the process. Ends come in
- * the next turn of the clock.
+ * A row store in memory, for pools with durability `memory`. Same interface as the disk; its rows end with the process,
+ * and completions arrive in a later turn of the clock.
  */
 import { success } from '../../base/errors.ts';
 import { unpackRows } from '../../base/row-codec.ts';
@@ -17,7 +17,7 @@ export function createMemoryStore(clock: Pick<Clock, 'schedule'>): Pick<RowStore
     write: (batch, done) => {
       for (const item of batch) {
         if (!('packed' in item)) write(item);
-        // What they were packed in goes.
+        // Values are copied, so that the packed buffer can be freed.
         else for (const { key, value } of unpackRows(item)) write({ key, value: value && new Uint8Array(value) });
       }
       clock.schedule(0, () => done(success(undefined)));

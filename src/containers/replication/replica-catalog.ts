@@ -1,10 +1,10 @@
 /**
- * All replicas on this node. Dropped only by a record without this node, a deleted container, or a confirmed table;
- * never because it is unknown.
+ * All replicas on this node. A replica is dropped only by a record that does not name this node, by the deletion of its
+ * container, or by a confirmed address table; never because it is unknown.
  *
- *   drop: the meta row says "nothing" -> rows are swept -> the meta row goes too, if the container is gone
+ *   drop: write an empty meta row -> delete the rows of all slots -> delete the meta row, if the container is deleted
  *
- * While its container lives elsewhere the meta row stays, because it knows the highest fence that was here.
+ * While the container lives elsewhere, the meta row stays: it has the highest fence seen here.
  */
 import type { RemusterError } from '../../base/errors.ts';
 import type { Fence } from '../../base/fence.ts';
@@ -17,10 +17,10 @@ export type ReplicaCatalogPorts = {
   readonly clock: Clock;
   readonly disk: ReplicaStorage;
   readonly memory: ReplicaStorage;
-  readonly holdingsMax: number;
-  /** The last record that we know names us. */
-  readonly isOurs: (key: string) => boolean;
-  readonly dropped: (holding: ReplicaStore) => void;
+  readonly replicasMax: number;
+  /** The last known record of the container names this node. */
+  readonly isNamed: (key: string) => boolean;
+  readonly dropped: (replica: ReplicaStore) => void;
 };
 
 const pageRows = 500;
@@ -32,59 +32,59 @@ export function replicaKey(pool: number, container: number): string {
 
 export class ReplicaCatalog {
   readonly #ports: ReplicaCatalogPorts;
-  readonly #holdings = new Map<string, ReplicaStore>();
-  readonly #sweeper: SlotGarbageCollector;
+  readonly #replicas = new Map<string, ReplicaStore>();
+  readonly #slotGc: SlotGarbageCollector;
 
   constructor(ports: ReplicaCatalogPorts) {
     this.#ports = ports;
-    this.#sweeper = new SlotGarbageCollector(ports.clock);
+    this.#slotGc = new SlotGarbageCollector(ports.clock);
   }
 
   get size(): number {
-    return this.#holdings.size;
+    return this.#replicas.size;
   }
 
   get sweeping(): number {
-    return this.#sweeper.waiting;
+    return this.#slotGc.waiting;
   }
 
-  /** Undefined when there are too many. */
+  /** Creates the replica if needed; undefined when there are too many. */
   get(pool: number, container: number, isMemory: boolean): ReplicaStore | undefined {
     const key = replicaKey(pool, container);
-    const known = this.#holdings.get(key);
-    if (known !== undefined || this.#holdings.size >= this.#ports.holdingsMax) return known;
-    const holding = new ReplicaStore(pool, container, isMemory ? this.#ports.memory : this.#ports.disk);
-    this.#holdings.set(key, holding);
-    return holding;
+    const known = this.#replicas.get(key);
+    if (known !== undefined || this.#replicas.size >= this.#ports.replicasMax) return known;
+    const replica = new ReplicaStore(pool, container, isMemory ? this.#ports.memory : this.#ports.disk);
+    this.#replicas.set(key, replica);
+    return replica;
   }
 
-  /** Deletes what a crash or a snapshot has left. */
-  sweep(holding: ReplicaStore): void {
-    this.#sweeper.collect(holding);
+  /** Deletes slots that a crash or a snapshot left behind. */
+  collectSlots(replica: ReplicaStore): void {
+    this.#slotGc.collect(replica);
   }
 
-  /** An owner has counted on us by a later record than this one. */
+  /** An owner has sent requests under a later record than this revision. */
   isNamedAfter(pool: number, container: number, revision: number): boolean {
-    return revision < (this.#holdings.get(replicaKey(pool, container))?.namedRevision ?? 0);
+    return revision < (this.#replicas.get(replicaKey(pool, container))?.namedRevision ?? 0);
   }
 
-  /** `fence` and revision of the record that does not name us; no fence when the container is gone. */
+  /** Fence and revision of the record that does not name this node; no fence when the container is deleted. */
   drop(key: string, fence: Fence | undefined, revision: number): void {
-    const holding = this.#holdings.get(key);
-    if (holding === undefined) return;
-    holding.runExclusive((over, error) => {
-      // It may have taken a while: an owner may count on us by a later record, of which we have not heard yet.
-      if (this.#ports.isOurs(key) || holding.namedRevision > revision) return over();
+    const replica = this.#replicas.get(key);
+    if (replica === undefined) return;
+    replica.runExclusive((release, error) => {
+      // Meanwhile a later record may name this node: a request of the owner can arrive before the record does.
+      if (this.#ports.isNamed(key) || replica.namedRevision > revision) return release();
       if (error !== undefined) {
-        over();
+        release();
         return this.#dropLater(key, fence, revision);
       }
-      holding.install = undefined;
-      const maxFence = fence === undefined || holding.meta.maxFence > fence ? holding.meta.maxFence : fence;
+      replica.install = undefined;
+      const maxFence = fence === undefined || replica.meta.maxFence > fence ? replica.meta.maxFence : fence;
       const nothing: ReplicaMeta = { ...emptyMeta, maxFence };
-      holding.write([], 0, nothing, (outcome) => {
-        over();
-        if (outcome.ok) this.#sweeper.collect(holding, () => this.#swept(holding, key, fence === undefined));
+      replica.write([], 0, nothing, (outcome) => {
+        release();
+        if (outcome.ok) this.#slotGc.collect(replica, () => this.#onSlotsCollected(replica, key, fence === undefined));
         else this.#dropLater(key, fence, revision);
       });
     });
@@ -94,50 +94,50 @@ export class ReplicaCatalog {
     this.#ports.clock.schedule(dropRetryMs, () => this.drop(key, fence, revision));
   }
 
-  #swept(holding: ReplicaStore, key: string, isGone: boolean): void {
-    holding.runExclusive((over) => {
-      const isHeld = holding.meta.slot !== undefined || holding.install !== undefined;
-      if (isHeld || this.#ports.isOurs(key) || this.#holdings.get(key) !== holding) return over();
+  #onSlotsCollected(replica: ReplicaStore, key: string, isDeleted: boolean): void {
+    replica.runExclusive((release) => {
+      const isInUse = replica.meta.slot !== undefined || replica.install !== undefined;
+      if (isInUse || this.#ports.isNamed(key) || this.#replicas.get(key) !== replica) return release();
       const end = (): void => {
-        // Whoever waits for a turn of it would not know of another one with the same rows.
-        if (holding.isLast) {
-          this.#holdings.delete(key);
-          holding.isErased = true;
+        // A queued operation would not know of a new instance with the same rows.
+        if (replica.isQueueEmpty) {
+          this.#replicas.delete(key);
+          replica.isErased = true;
         }
-        over();
-        this.#ports.dropped(holding);
+        release();
+        this.#ports.dropped(replica);
       };
-      if (isGone) holding.erase(end);
+      if (isDeleted) replica.erase(end);
       else end();
     });
   }
 
-  /** Drops what earlier lives of this node have left and what is not ours by now. Ends with the error that stopped it. */
+  /** Drops replicas of earlier generations that no record assigns to this node. Ends with the error that stopped it. */
   reconcile(
-    verdict: (pool: number, container: number) => 'mine' | 'notMine',
+    classify: (pool: number, container: number) => 'keep' | 'drop',
     done: (error: RemusterError | undefined) => void,
   ): void {
-    const look = (from: string): void => {
+    const readPage = (from: string): void => {
       this.#ports.disk.store.read({ from, to: allReplicaMetas.to, limit: pageRows }, (outcome) => {
         if (!outcome.ok) return done(outcome.error);
         const rows = outcome.value;
-        for (const row of rows) this.#judge(row, verdict);
+        for (const row of rows) this.#reconcileRow(row, classify);
         if (rows.length < pageRows) done(undefined);
-        else look(`${rows.at(-1)?.key}\0`);
+        else readPage(`${rows.at(-1)?.key}\0`);
       });
     };
-    look(allReplicaMetas.from);
+    readPage(allReplicaMetas.from);
   }
 
-  #judge({ key: row }: StoreEntry, verdict: (pool: number, container: number) => 'mine' | 'notMine'): void {
+  #reconcileRow({ key: row }: StoreEntry, classify: (pool: number, container: number) => 'keep' | 'drop'): void {
     const name = parseReplicaMetaKey(row);
     if (name === undefined) return;
     const { pool, container } = name;
     const key = replicaKey(pool, container);
-    const holding = this.get(pool, container, false);
-    if (holding === undefined) return;
-    const isOurs = this.#ports.isOurs(key) || holding.namedRevision > 0;
-    if (isOurs || verdict(pool, container) === 'mine') this.#sweeper.collect(holding);
+    const replica = this.get(pool, container, false);
+    if (replica === undefined) return;
+    const isNamed = this.#ports.isNamed(key) || replica.namedRevision > 0;
+    if (isNamed || classify(pool, container) === 'keep') this.#slotGc.collect(replica);
     else this.drop(key, undefined, 0);
   }
 }

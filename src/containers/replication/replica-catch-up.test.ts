@@ -1,4 +1,4 @@
-/** Copies that come back with less than they had, or are meant again after they were not: they are made whole. */
+/** Replicas that return with less than they had, or that are assigned again: they catch up completely. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { type Done, failure } from '../../base/errors.ts';
@@ -9,253 +9,253 @@ import { replicaMetaKey } from './replica-layout.ts';
 type LocalTransact = (transaction: RegistryTransaction, options: WriteOptions, done: Done<TransactionResult>) => void;
 
 function running(seed: string, names: readonly string[] = ['a', 'b'], settings = {}): ReplicationTestCluster {
-  const world = new ReplicationTestCluster(seed, settings);
-  for (const name of ['a', 'b', 'c']) world.start(name);
-  world.create(0, names);
-  world.until('it is open', () => world.node('a').opened.has(0));
-  world.until('its copies are in sync', () => world.inSyncNames() === names.join(''));
-  return world;
+  const cluster = new ReplicationTestCluster(seed, settings);
+  for (const name of ['a', 'b', 'c']) cluster.start(name);
+  cluster.create(0, names);
+  cluster.until('it is open', () => cluster.node('a').opened.has(0));
+  cluster.until('its replicas are in sync', () => cluster.inSyncNames() === names.join(''));
+  return cluster;
 }
 
-function generationOf(world: ReplicationTestCluster, name: string): number | undefined {
-  return world.record()?.inSync.find(({ node }) => node === world.node(name).id)?.generation;
+function generationOf(cluster: ReplicationTestCluster, name: string): number | undefined {
+  return cluster.record()?.inSync.find(({ node }) => node === cluster.node(name).id)?.generation;
 }
 
-describe('a copy that comes back', () => {
+describe('a replica that returns', () => {
   for (const [writers, diskMs] of [
     [1, 0.1],
     [8, 10],
   ] as const) {
-    test(`is in sync again although ${writers} writers never pause and its disk takes ${diskMs} ms`, () => {
-      const world = running('never a pause', ['a', 'b'], { copyAckTimeoutMs: 200 });
-      world.kill('b');
+    test(`joins the ISR although ${writers} writers never pause and its disk takes ${diskMs} ms`, () => {
+      const cluster = running('never a pause', ['a', 'b'], { copyAckTimeoutMs: 200 });
+      cluster.kill('b');
       let turn = 0;
       const write = (): void => {
-        const { log } = world.node('a').opened.get(0) ?? assert.fail('it is not open');
-        log.commit(writesOf({ [`k${turn++ % 100}`]: 'v' }), () => world.timeline.after(0.2, write));
+        const { log } = cluster.node('a').opened.get(0) ?? assert.fail('it is not open');
+        log.commit(writesOf({ [`k${turn++ % 100}`]: 'v' }), () => cluster.timeline.after(0.2, write));
       };
       for (let i = 0; i < writers; i++) write();
-      world.until('it is out', () => world.inSyncNames() === 'a');
-      world.start('b');
-      world.node('b').disk.change({ operationMs: diskMs, jitterMs: 0 });
-      world.until('it is in sync', () => world.inSyncNames() === 'ab');
+      cluster.until('it is out', () => cluster.inSyncNames() === 'a');
+      cluster.start('b');
+      cluster.node('b').disk.change({ operationMs: diskMs, jitterMs: 0 });
+      cluster.until('it is in sync', () => cluster.inSyncNames() === 'ab');
     });
   }
 
-  test('gets everything anew when what it knows of its own state is damaged', () => {
-    const world = running('damaged meta');
-    assert.ok(world.commit('a', 0, { k: '1' }).ok);
-    world.kill('b');
-    world.node('b').disk.store('store').corrupt(replicaMetaKey(7, 0), world.random);
-    assert.ok(world.commit('a', 0, { k: '2' }).ok);
-    world.start('b');
-    world.until('it is copied anew', () => world.inSyncNames() === 'ab', 30_000);
-    assert.deepEqual(world.state('b'), new Map([['k', '2']]));
+  test('gets a snapshot when its meta row is damaged', () => {
+    const cluster = running('damaged meta');
+    assert.ok(cluster.commit('a', 0, { k: '1' }).ok);
+    cluster.kill('b');
+    cluster.node('b').disk.store('store').corrupt(replicaMetaKey(7, 0), cluster.random);
+    assert.ok(cluster.commit('a', 0, { k: '2' }).ok);
+    cluster.start('b');
+    cluster.until('it has a new snapshot', () => cluster.inSyncNames() === 'ab', 30_000);
+    assert.deepEqual(cluster.state('b'), new Map([['k', '2']]));
   });
 
-  test('with nothing in memory gets everything before anybody writes', () => {
-    const world = running('idle', ['a', 'b'], { durability: 'memory' });
-    assert.ok(world.commit('a', 0, { k: '1' }).ok);
-    world.knowsTheDead = true;
-    world.kill('b');
-    world.run(3_000);
-    world.start('b');
-    world.until('it has the state in its new life', () => generationOf(world, 'b') === 2, 30_000);
+  test('with an empty memory gets a snapshot before the next commit', () => {
+    const cluster = running('idle', ['a', 'b'], { durability: 'memory' });
+    assert.ok(cluster.commit('a', 0, { k: '1' }).ok);
+    cluster.reportsDeadNodes = true;
+    cluster.kill('b');
+    cluster.run(3_000);
+    cluster.start('b');
+    cluster.until('it has the state under its new generation', () => generationOf(cluster, 'b') === 2, 30_000);
     const found: string[] = [];
-    world.hosting = {
-      ...world.hosting,
+    cluster.hosting = {
+      ...cluster.hosting,
       opened: (_node, _change, entries) => found.push(entries.map(({ key }) => key).join()),
     };
-    world.kill('a');
-    world.give(0, 'b');
-    world.until('b has it', () => found.length === 1);
+    cluster.kill('a');
+    cluster.assignOwner(0, 'b');
+    cluster.until('b has it', () => found.length === 1);
     assert.deepEqual(found, ['k']);
   });
 
-  test('and is busy says nothing about what its new life has', () => {
-    const world = running('busy', ['a', 'b'], { durability: 'memory' });
-    assert.ok(world.commit('a', 0, { k: '1' }).ok);
-    world.kill('b');
-    world.start('b').host.stop();
-    world
+  test('and is busy does not count as having the state', () => {
+    const cluster = running('busy', ['a', 'b'], { durability: 'memory' });
+    assert.ok(cluster.commit('a', 0, { k: '1' }).ok);
+    cluster.kill('b');
+    cluster.start('b').host.stop();
+    cluster
       .node('a')
       .opened.get(0)
       ?.log.commit([{ key: 'k', value: new Uint8Array(1) }], () => {});
-    world.run(400);
-    assert.notEqual(generationOf(world, 'b'), 2);
+    cluster.run(400);
+    assert.notEqual(generationOf(cluster, 'b'), 2);
   });
 });
 
-describe('a copy that was not meant for a while', () => {
-  test('keeps what it is given anew, whatever of the old is still being swept', () => {
+describe('a replica that was removed and assigned again', () => {
+  test('keeps its new state while the rows of the old one are being deleted', () => {
     for (let seed = 1; seed <= 100; seed++) {
-      const world = running(`swept ${seed}`);
-      for (const key of ['k', 'l', 'm']) assert.ok(world.commit('a', 0, { [key]: '1' }).ok);
-      const { id } = world.node('b');
-      // Two records do not name it, and it hears of the second while it sweeps because of the first.
+      const cluster = running(`swept ${seed}`);
+      for (const key of ['k', 'l', 'm']) assert.ok(cluster.commit('a', 0, { [key]: '1' }).ok);
+      const { id } = cluster.node('b');
+      // Two records do not name it, and the second arrives while it deletes rows because of the first.
       for (const note of ['first', 'second']) {
-        world.write(0, (record) => {
+        cluster.write(0, (record) => {
           const inSync = record?.inSync.filter(({ node }) => node !== id) ?? [];
-          return record && { ...record, note, copies: [world.node('a').id], inSync };
+          return record && { ...record, note, copies: [cluster.node('a').id], inSync };
         });
-        world.run(world.random.between(0, 8));
+        cluster.run(cluster.random.between(0, 8));
       }
-      world.write(0, (record) => record && { ...record, copies: [...record.copies, id] });
-      world.until('it is in sync again', () => world.inSyncNames() === 'ab', 30_000);
-      world.run(500);
-      assert.deepEqual([...world.state('b').keys()], ['k', 'l', 'm'], `seed ${seed}`);
+      cluster.write(0, (record) => record && { ...record, copies: [...record.copies, id] });
+      cluster.until('it is in sync again', () => cluster.inSyncNames() === 'ab', 30_000);
+      cluster.run(500);
+      assert.deepEqual([...cluster.state('b').keys()], ['k', 'l', 'm'], `seed ${seed}`);
     }
   });
 
-  test('is not dropped late, when its owner counts on it again', () => {
-    const world = running('dropped late');
-    assert.ok(world.commit('a', 0, { k: '1' }).ok);
-    const { id, disk, side } = world.node('b');
-    const copies = world.record()?.copies ?? [];
+  test('is not dropped late, after its owner has sent requests again', () => {
+    const cluster = running('dropped late');
+    assert.ok(cluster.commit('a', 0, { k: '1' }).ok);
+    const { id, disk, registryClient } = cluster.node('b');
+    const copies = cluster.record()?.copies ?? [];
     disk.change({ full: true });
-    world.write(0, (record) => {
+    cluster.write(0, (record) => {
       const without = copies.filter((node) => node !== id);
       return record && { ...record, copies: without, inSync: record.inSync.filter(({ node }) => node !== id) };
     });
-    world.run(100);
+    cluster.run(100);
     disk.heal();
-    // From here on it does not hear what the registry says.
-    side.interrupt();
-    world.write(0, (record) => record && { ...record, copies });
-    world.until('it has joined again', () => world.inSyncNames() === 'ab', 900);
-    world.run(3_000);
-    assert.equal(world.inSyncNames(), 'ab');
-    assert.deepEqual(world.state('b'), new Map([['k', '1']]));
+    // From here on the registry does not reach b.
+    registryClient.interrupt();
+    cluster.write(0, (record) => record && { ...record, copies });
+    cluster.until('it has joined again', () => cluster.inSyncNames() === 'ab', 900);
+    cluster.run(3_000);
+    assert.equal(cluster.inSyncNames(), 'ab');
+    assert.deepEqual(cluster.state('b'), new Map([['k', '1']]));
   });
 });
 
-describe('a pool that is only on the disk of its owner', () => {
-  test('is copied while it moves, and can be given to where it was copied', () => {
-    const world = new ReplicationTestCluster('local', { durability: 'local' });
-    for (const name of ['a', 'b']) world.start(name);
-    world.create(0, ['a', 'b']);
-    world.until('it is open', () => world.node('a').opened.has(0));
-    assert.ok(world.commit('a', 0, { k: '1' }).ok);
-    world.run(5_000);
-    assert.equal(world.inSyncNames(), 'a');
-    const to = world.node('b').id;
+describe('a pool with durability local', () => {
+  test('is replicated to the target while it moves, and can open there', () => {
+    const cluster = new ReplicationTestCluster('local', { durability: 'local' });
+    for (const name of ['a', 'b']) cluster.start(name);
+    cluster.create(0, ['a', 'b']);
+    cluster.until('it is open', () => cluster.node('a').opened.has(0));
+    assert.ok(cluster.commit('a', 0, { k: '1' }).ok);
+    cluster.run(5_000);
+    assert.equal(cluster.inSyncNames(), 'a');
+    const to = cluster.node('b').id;
     const move = { to, cause: 'drain', step: 'copying' } as const;
-    world.write(0, (record) => record && { ...record, move });
-    world.until('b has it', () => world.inSyncNames() === 'ab');
-    assert.ok(world.commit('a', 0, { l: '2' }).ok);
-    assert.deepEqual([...world.state('b').keys()], ['k', 'l']);
-    world.write(0, (record) => record && { ...record, move: undefined });
-    world.until('the move was given up', () => world.inSyncNames() === 'a');
-    world.write(0, (record) => record && { ...record, move });
-    world.until('b has it again', () => world.inSyncNames() === 'ab');
-    world.give(0, 'b', { opening: 'migrate', move: undefined });
-    world.until('b is open', () => world.node('b').opened.has(0));
-    assert.ok(world.commit('b', 0, { m: '3' }).ok);
-    world.until('only b is named', () => world.inSyncNames() === 'b');
+    cluster.write(0, (record) => record && { ...record, move });
+    cluster.until('b has it', () => cluster.inSyncNames() === 'ab');
+    assert.ok(cluster.commit('a', 0, { l: '2' }).ok);
+    assert.deepEqual([...cluster.state('b').keys()], ['k', 'l']);
+    cluster.write(0, (record) => record && { ...record, move: undefined });
+    cluster.until('the move was cancelled', () => cluster.inSyncNames() === 'a');
+    cluster.write(0, (record) => record && { ...record, move });
+    cluster.until('b has it again', () => cluster.inSyncNames() === 'ab');
+    cluster.assignOwner(0, 'b', { opening: 'migrate', move: undefined });
+    cluster.until('b is open', () => cluster.node('b').opened.has(0));
+    assert.ok(cluster.commit('b', 0, { m: '3' }).ok);
+    cluster.until('only b is named', () => cluster.inSyncNames() === 'b');
   });
 });
 
-describe('a copy that is taken out of the record and meant again', () => {
-  /** b has everything and would join, if the registry took what a writes. */
-  function joining(seed: string): { readonly world: ReplicationTestCluster; readonly take: () => void } {
-    const world = new ReplicationTestCluster(seed);
-    for (const name of ['a', 'b']) world.start(name);
-    world.create(0, ['a']);
-    world.until('it is open', () => world.node('a').opened.has(0));
-    assert.ok(world.commit('a', 0, { k: '1' }).ok);
-    const side = world.node('a').side as unknown as { transact: LocalTransact };
-    const transact = side.transact.bind(side);
-    side.transact = (_transaction, _options, done) => {
-      world.timeline.after(1, () => done(failure('NO_QUORUM')));
+describe('a replica that leaves the record and is assigned again', () => {
+  /** b has all commits and would join, but the registry refuses the updates of a. */
+  function joining(seed: string): { readonly cluster: ReplicationTestCluster; readonly take: () => void } {
+    const cluster = new ReplicationTestCluster(seed);
+    for (const name of ['a', 'b']) cluster.start(name);
+    cluster.create(0, ['a']);
+    cluster.until('it is open', () => cluster.node('a').opened.has(0));
+    assert.ok(cluster.commit('a', 0, { k: '1' }).ok);
+    const registryClient = cluster.node('a').registryClient as unknown as { transact: LocalTransact };
+    const transact = registryClient.transact.bind(registryClient);
+    registryClient.transact = (_transaction, _options, done) => {
+      cluster.timeline.after(1, () => done(failure('NO_QUORUM')));
     };
-    mean(world, true);
-    world.until('b has it', () => world.state('b').get('k') === '1');
-    world.run(200);
-    return { world, take: () => (side.transact = transact) };
+    assign(cluster, true);
+    cluster.until('b has it', () => cluster.state('b').get('k') === '1');
+    cluster.run(200);
+    return { cluster, take: () => (registryClient.transact = transact) };
   }
 
-  function mean(world: ReplicationTestCluster, isMeant: boolean): void {
-    const [a, b] = [world.node('a').id, world.node('b').id];
-    world.write(0, (record) => record && { ...record, copies: isMeant ? [a, b] : [a] });
+  function assign(cluster: ReplicationTestCluster, isAssigned: boolean): void {
+    const [a, b] = [cluster.node('a').id, cluster.node('b').id];
+    cluster.write(0, (record) => record && { ...record, copies: isAssigned ? [a, b] : [a] });
   }
 
-  function joins(world: ReplicationTestCluster): void {
+  function joins(cluster: ReplicationTestCluster): void {
     let wasWhole = true;
-    world.until(
+    cluster.until(
       'b has joined',
       () => {
-        const isIn = world.inSyncNames() === 'ab';
-        if (isIn) wasWhole = world.state('b').get('k') === '1';
+        const isIn = cluster.inSyncNames() === 'ab';
+        if (isIn) wasWhole = cluster.state('b').get('k') === '1';
         return isIn;
       },
       30_000,
     );
-    assert.ok(wasWhole, 'the record names b, and b has nothing');
-    world.run(1_000);
-    assert.equal(world.state('b').get('k'), '1');
+    assert.ok(wasWhole, 'the record names b in the ISR, and b has no state');
+    cluster.run(1_000);
+    assert.equal(cluster.state('b').get('k'), '1');
   }
 
-  test('joins only with what it has by then', () => {
-    const { world, take } = joining('out and in');
-    mean(world, false);
-    world.until('b has dropped it', () => world.meta('b').slot === undefined);
-    mean(world, true);
+  test('joins only with its current state', () => {
+    const { cluster, take } = joining('out and in');
+    assign(cluster, false);
+    cluster.until('b has dropped it', () => cluster.meta('b').slot === undefined);
+    assign(cluster, true);
     take();
-    joins(world);
+    joins(cluster);
   });
 
-  test('joins only with what it has by then, also if its owner has not seen that it was out', () => {
-    const { world, take } = joining('unseen');
-    const { host } = world.node('a');
+  test('joins only with its current state, even if its owner missed the record without it', () => {
+    const { cluster, take } = joining('unseen');
+    const { host } = cluster.node('a');
     const changed = host.changed.bind(host);
     host.changed = () => {};
-    mean(world, false);
-    world.until('b has dropped it', () => world.meta('b').slot === undefined);
+    assign(cluster, false);
+    cluster.until('b has dropped it', () => cluster.meta('b').slot === undefined);
     host.changed = changed;
-    mean(world, true);
+    assign(cluster, true);
     take();
-    joins(world);
+    joins(cluster);
   });
 
-  test('joins only with what it has by then, also if its owner hears of it when it writes', () => {
-    const { world, take } = joining('written');
-    const { host } = world.node('a');
+  test('joins only with its current state, even if its owner learns of it from its own update', () => {
+    const { cluster, take } = joining('written');
+    const { host } = cluster.node('a');
     host.changed = () => {};
-    mean(world, false);
-    world.until('b has dropped it', () => world.meta('b').slot === undefined);
-    mean(world, true);
-    world.run(10);
+    assign(cluster, false);
+    cluster.until('b has dropped it', () => cluster.meta('b').slot === undefined);
+    assign(cluster, true);
+    cluster.run(10);
     take();
-    joins(world);
+    joins(cluster);
   });
 
-  test('costs nothing while it is out', () => {
-    const { world, take } = joining('out');
-    mean(world, false);
-    world.run(100);
+  test('causes no record updates while it is not assigned', () => {
+    const { cluster, take } = joining('out');
+    assign(cluster, false);
+    cluster.run(100);
     take();
-    world.run(1_000);
-    const revision = (): number => world.registry.keyspace.range({ from: '/', to: '0' }, 10).revision;
+    cluster.run(1_000);
+    const revision = (): number => cluster.registry.keyspace.range({ from: '/', to: '0' }, 10).revision;
     const before = revision();
-    world.run(5_000);
-    assert.equal(revision(), before, 'the record is not written again and again');
+    cluster.run(5_000);
+    assert.equal(revision(), before, 'the record is not written repeatedly');
   });
 
-  test('keeps nothing that an owner gives it who has not heard that it is out', () => {
-    const world = running('late owner');
-    const { host, id } = world.node('a');
+  test('refuses an owner with an old record that still names it', () => {
+    const cluster = running('late owner');
+    const { host, id } = cluster.node('a');
     host.changed = () => {};
-    world.write(0, (record) => record && { ...record, copies: [id], inSync: [{ node: id, generation: 1 }] });
-    world.until('b has dropped it', () => world.node('b').events.some(({ kind }) => kind === 'dropped'));
-    const rows = world.rows('b');
-    world
+    cluster.write(0, (record) => record && { ...record, copies: [id], inSync: [{ node: id, generation: 1 }] });
+    cluster.until('b has dropped it', () => cluster.node('b').events.some(({ kind }) => kind === 'dropped'));
+    const rows = cluster.rows('b');
+    cluster
       .node('a')
       .opened.get(0)
       ?.log.commit([{ key: 'k', value: new Uint8Array(1) }], () => {});
-    world.run(900);
-    assert.equal(world.rows('b'), rows);
-    world.until('its owner finds out', () => world.node('a').host.metrics().waiting === 0);
-    assert.equal(world.inSyncNames(), 'a');
-    assert.equal(world.rows('b'), rows);
+    cluster.run(900);
+    assert.equal(cluster.rows('b'), rows);
+    cluster.until('its owner learns of the record', () => cluster.node('a').host.metrics().waiting === 0);
+    assert.equal(cluster.inSyncNames(), 'a');
+    assert.equal(cluster.rows('b'), rows);
   });
 });

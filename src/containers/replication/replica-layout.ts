@@ -1,27 +1,27 @@
 /**
- * Row layout on disk: one meta row naming the valid slot, position and highest fence, and rows per slot. A snapshot
- * goes live by changing that one row.
+ * Row layout of a replica: one meta row with the valid slot, the position and the highest fence, and the rows of each
+ * slot. A snapshot goes live by the change of that one row.
  *
- *   copies/m/{pool}/{container}                    meta: slot, position, highest fence seen
+ *   copies/m/{pool}/{container}                    meta row
  *   copies/s/{pool}/{container}/{slot}/{key}       one entry of the state
  *
- * Slots are named after the fence and the number of the snapshot that made them, so no name is ever used twice. Numbers
- * are digits to the base of 36.
+ * A slot is named by fence and number of the snapshot that created it, so no name is used twice. Numbers in keys have
+ * base 36.
  */
 import type { Fence } from '../../base/fence.ts';
 import type { StoreWrite } from '../../base/ports.ts';
 
-/** The last commit of a state: whoever has the commit with this fence and number has all before it. */
+/** Fence and number of the last commit; a replica that has it has every commit before it. */
 export type CommitPosition = { readonly fence: Fence; readonly seq: number };
 
-/** `snapshot` 0 is what an owner began with nothing. */
+/** `snapshot` 0 is the slot of an owner that started empty. */
 export type StateSlot = { readonly fence: Fence; readonly snapshot: number };
 
 export type ReplicaMeta = {
-  /** Undefined: no state is held here. */
+  /** Undefined: this node has no state of the container. */
   readonly slot: StateSlot | undefined;
   readonly position: CommitPosition;
-  /** Of all owners that were heard here. Lower ones are refused, so it is durable before anything is answered under it. */
+  /** Highest fence of any owner seen here; lower ones are refused, so it is durable before a reply to that owner. */
   readonly maxFence: Fence;
 };
 
@@ -29,12 +29,12 @@ export const noFence = 0n as Fence;
 export const emptyMeta: ReplicaMeta = { slot: undefined, position: { fence: noFence, seq: 0 }, maxFence: noFence };
 
 const metaArea = 'copies/m/';
-/** The character behind `/`. */
-const behindSlash = '0';
+/** The character after `/`. */
+const afterSlash = '0';
 const metaBytes = 42;
 const metaVersion = 1;
 
-export const allReplicaMetas = { from: metaArea, to: `copies/m${behindSlash}` } as const;
+export const allReplicaMetas = { from: metaArea, to: `copies/m${afterSlash}` } as const;
 
 export function replicaMetaKey(pool: number, container: number): string {
   return `${metaArea}${pool.toString(36)}/${container.toString(36)}`;
@@ -47,30 +47,30 @@ export function parseReplicaMetaKey(key: string): { readonly pool: number; reado
   return Number.isSafeInteger(name.pool) && Number.isSafeInteger(name.container) ? name : undefined;
 }
 
-/** Before all rows of the container, without the slash at the end. */
+/** The prefix of all rows of the container, without the trailing slash. */
 function containerPrefix(pool: number, container: number): string {
   return `copies/s/${pool.toString(36)}/${container.toString(36)}`;
 }
 
 export function replicaRows(pool: number, container: number): { readonly from: string; readonly to: string } {
   const prefix = containerPrefix(pool, container);
-  return { from: `${prefix}/`, to: `${prefix}${behindSlash}` };
+  return { from: `${prefix}/`, to: `${prefix}${afterSlash}` };
 }
 
 function slotName({ fence, snapshot }: StateSlot): string {
   return `${fence.toString(36)}.${snapshot.toString(36)}`;
 }
 
-/** What stands before each key of the slot. */
+/** The prefix of each row of the slot, with the trailing slash. */
 export function slotPrefix(pool: number, container: number, slot: StateSlot): string {
   return `${containerPrefix(pool, container)}/${slotName(slot)}/`;
 }
 
 export function slotRows(prefix: string): { readonly from: string; readonly to: string } {
-  return { from: prefix, to: `${prefix.slice(0, -1)}${behindSlash}` };
+  return { from: prefix, to: `${prefix.slice(0, -1)}${afterSlash}` };
 }
 
-/** Of a row of state, up to the slash before its key. */
+/** The slot prefix of a row of state, with the trailing slash. */
 export function prefixOfRow(key: string): string {
   let end = 'copies/s/'.length;
   for (let part = 0; part < 3; part++) end = key.indexOf('/', end) + 1;
@@ -81,7 +81,7 @@ export function isSameSlot(a: StateSlot | undefined, b: StateSlot | undefined): 
   return a?.fence === b?.fence && a?.snapshot === b?.snapshot;
 }
 
-/** A snapshot that is told late must not be written over one that was begun after it. */
+/** A delayed snapshot must not overwrite one that was started after it. */
 export function isLaterSlot(slot: StateSlot, than: StateSlot | undefined): boolean {
   if (than === undefined || slot.fence > than.fence) return true;
   return slot.fence === than.fence && slot.snapshot > than.snapshot;
@@ -91,7 +91,7 @@ export function replicaMetaWrite(pool: number, container: number, meta: ReplicaM
   return { key: replicaMetaKey(pool, container), value: encodeMeta(meta) };
 }
 
-/** version (1) | has a slot (1) | seen, slot fence, snapshot, position fence, seq (8 each) */
+/** version (1) | has a slot (1) | highest fence, slot fence, snapshot, position fence, seq (8 each) */
 function encodeMeta({ slot, position, maxFence }: ReplicaMeta): Uint8Array {
   const bytes = new Uint8Array(metaBytes);
   const view = new DataView(bytes.buffer);
@@ -105,7 +105,7 @@ function encodeMeta({ slot, position, maxFence }: ReplicaMeta): Uint8Array {
   return bytes;
 }
 
-/** Undefined for what this version has not written. */
+/** Undefined if this version cannot have written the bytes. */
 export function readReplicaMeta(bytes: Uint8Array): ReplicaMeta | undefined {
   if (bytes.length !== metaBytes || bytes[0] !== metaVersion) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

@@ -1,55 +1,55 @@
 /**
- * What the owner knows of one replica: ISR membership, acked commit, silence. Data only; `replication-log.ts` decides.
- * Invariant: acked <= sent while replicating.
+ * What the owner knows of one replica: ISR membership, acknowledged commit, silence. Data only; `replication-log.ts`
+ * decides. The modes are those of etcd/raft:
  *
- *   unknown --it answers--> following                its last commit is in our tail: it gets what comes after it
- *                           copying --installed-->   it is elsewhere, or has nothing: it gets a snapshot first
+ *   probing --reply--> replicating                   its last commit is in the log tail: it gets the commits after it
+ *                      snapshotting --installed-->   its last commit is not, or it has none: it gets a snapshot first
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { SnapshotSender } from './snapshot-sender.ts';
 
-/** A request as it goes over the wire, and the record by which it was made. */
+/** An encoded request and the revision of the record that it carries. */
 export type SentRequest = { readonly body: Uint8Array; readonly revision: number };
 
 export class ReplicaProgress {
   readonly node: NodeId;
-  /** Of the life that answered last. */
+  /** Generation of the node in its last reply. */
   generation: number | undefined;
-  mode: 'unknown' | 'following' | 'copying' = 'unknown';
-  /** The last commit it has told us to have; -1 while it is not following. */
+  mode: 'probing' | 'replicating' | 'snapshotting' = 'probing';
+  /** The last commit that it has reported as durable; -1 before its position is known, and during a snapshot. */
   acked = -1;
-  /** The record says that it should have a copy. */
+  /** The record assigns a replica to it. */
   isWanted = false;
-  /** The record says that it has every acknowledged write, in this life. */
+  /** Generation under which the record names it in the ISR; undefined: not in the ISR. */
   recordedGeneration: number | undefined;
-  /** Commits wait for it already; the record does not say so yet. */
+  /** Commits wait for it; the record does not name it in the ISR yet. */
   isJoining = false;
-  /** Commits wait for it so that it can get there: under load it would be a step behind for ever. */
+  /** Commits wait for it so that it can catch up: under load it would stay one step behind for ever. */
   isCatchingUp = false;
-  /** It has taken commits since it failed last. */
+  /** It has acknowledged commits since its last failure. */
   hasAdvanced = false;
-  /** How often it was awaited in vain since it was in the record, and for how many ticks it is not awaited again. */
+  /** Failed attempts to catch up since it was last in the ISR, and the ticks before commits may wait for it again. */
   failedCatchUps = 0;
-  vainTicks = 0;
-  /** It is to be taken out of the record. */
+  catchUpBackoffTicks = 0;
+  /** To be removed from the ISR in the record. */
   isLeaving = false;
-  /** It has answered since it was given up last. */
-  hasAnswered = false;
-  /** Of the record that an answered request told it of. */
-  provenRevision = 0;
-  /** Requests that are on their way to it, and what is being read for it. */
+  /** It has replied since commits last stopped waiting for it. */
+  hasReplied = false;
+  /** Highest record revision in a request that it has replied to. */
+  ackedRevision = 0;
+  /** Requests without a reply yet, and reads of the store for a snapshot. */
   inFlight = 0;
-  underWayBytes = 0;
-  /** The last commit that is on its way to it. */
+  inFlightBytes = 0;
+  /** The last commit sent to it. */
   sent = -1;
-  /** Ticks in which it was waited for in vain. */
+  /** Ticks in which a commit waited for it without progress. */
   silentTicks = 0;
-  /** Nothing is tried for so many ticks. */
-  pauseTicks = 0;
+  /** Ticks before the next request to it. */
+  backoffTicks = 0;
   failures = 0;
   snapshot: SnapshotSender | undefined;
-  /** A step of the snapshot that was not answered: it is sent again as it was, since steps are done once. */
-  unanswered: SentRequest | undefined;
+  /** The snapshot step without a reply. It is sent again unchanged: a replica does each step once. */
+  unackedStep: SentRequest | undefined;
 
   constructor(node: NodeId) {
     this.node = node;
@@ -59,62 +59,63 @@ export class ReplicaProgress {
     return this.recordedGeneration !== undefined;
   }
 
-  /** What has to be sent to it next follows this commit. */
+  /** The commit after which the next request starts. */
   get next(): number {
     return this.inFlight === 0 ? this.acked : Math.max(this.sent, this.acked);
   }
 
-  /** Waits longer after each failure. */
+  /** Doubles the delay with each failure. */
   backOff(): void {
-    this.pauseTicks = Math.min(2 ** this.failures, pauseTicksMax) - 1;
+    this.backoffTicks = Math.min(2 ** this.failures, backoffTicksMax) - 1;
     this.failures += 1;
   }
 
-  /** What failed before says nothing about now. */
+  /** The node is back: earlier failures do not count. */
   resetBackoff(): void {
     this.failures = 0;
-    this.pauseTicks = 0;
+    this.backoffTicks = 0;
   }
 
-  follow(seq: number): void {
+  /** Its position is in the log tail: it gets the commits after `seq`. */
+  replicateFrom(seq: number): void {
     if (seq > this.acked) this.silentTicks = 0;
-    if (this.mode === 'following' && seq > this.acked) this.hasAdvanced = true;
-    this.mode = 'following';
+    if (this.mode === 'replicating' && seq > this.acked) this.hasAdvanced = true;
+    this.mode = 'replicating';
     this.acked = seq;
     this.snapshot = undefined;
-    this.unanswered = undefined;
+    this.unackedStep = undefined;
   }
 
-  /** The record counts on it. */
+  /** The record names it in the ISR. */
   enteredIsr(): void {
     this.isJoining = false;
     this.isCatchingUp = false;
     this.failedCatchUps = 0;
   }
 
-  /** Nobody waits for it any more, and not again soon if it was only to get there. */
+  /** Commits stop waiting for it. If it was catching up, they wait again only after a growing delay. */
   giveUp(): void {
     if (this.isCatchingUp) {
-      this.vainTicks = Math.min(2 ** this.failedCatchUps, vainMax) * vainTicksUnit;
+      this.catchUpBackoffTicks = Math.min(2 ** this.failedCatchUps, catchUpBackoffUnitsMax) * catchUpBackoffUnitTicks;
       this.failedCatchUps += 1;
     }
     this.isCatchingUp = false;
     this.hasAdvanced = false;
     this.isLeaving = true;
     this.isJoining = false;
-    this.hasAnswered = false;
+    this.hasReplied = false;
   }
 
-  /** Whatever it had, it cannot be continued from our tail. */
+  /** Its position cannot be continued from the log tail. */
   needSnapshot(): void {
-    this.mode = 'copying';
+    this.mode = 'snapshotting';
     this.acked = -1;
     this.isCatchingUp = false;
     this.snapshot = undefined;
-    this.unanswered = undefined;
+    this.unackedStep = undefined;
   }
 }
 
-const pauseTicksMax = 16;
-const vainTicksUnit = 16;
-const vainMax = 16;
+const backoffTicksMax = 16;
+const catchUpBackoffUnitTicks = 16;
+const catchUpBackoffUnitsMax = 16;

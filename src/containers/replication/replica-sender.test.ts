@@ -1,4 +1,6 @@
-/** What goes to a copy, and when: never more than it may have, in order, and not too much at once. */
+/**
+ * What an owner sends to a replica, and when: in order, within bounds, and never ahead of what the replica may have.
+ */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { type Done, type Outcome, failure, success } from '../../base/errors.ts';
@@ -19,8 +21,8 @@ const [a, b] = [parseNodeId('a'.repeat(32)), parseNodeId('b'.repeat(32))];
 const fence = fenceOf(1, 5);
 const self = { node: a, generation: 1 };
 
-class Bench {
-  readonly log = new ReplicationLog({ self, fence, base: { fence, seq: 10 }, durability: 'copies', quietTicksMax: 3 });
+class SenderHarness {
+  readonly log = new ReplicationLog({ self, fence, base: { fence, seq: 10 }, durability: 'copies', silentTicksMax: 3 });
   readonly requests: { readonly message: ReplicationRequest; readonly done: Done<Uint8Array> }[] = [];
   readonly reads: Done<readonly StateEntry[]>[] = [];
   readonly sender: ReplicaSender;
@@ -45,7 +47,7 @@ class Bench {
       isGone: () => this.isGone,
       requestTimeoutMs: 1_000,
       snapshotting: new Set<ReplicaProgress>(),
-      copyingMax: 1,
+      snapshotsMax: 1,
       nextSnapshot: () => 1,
     };
     const events = {
@@ -63,21 +65,21 @@ class Bench {
     this.issued = this.log.tail.last;
   }
 
-  /** To the last request, or to the one of that number; the question that comes first is 0. */
-  answer(standing: Partial<ReplicaStatus>, to = this.requests.length - 1): void {
+  /** Replies to the last request, or to the one with that number; the first probe is number 0. */
+  reply(status: Partial<ReplicaStatus>, to = this.requests.length - 1): void {
     const nothing = { position: undefined, snapshot: undefined, step: undefined, refusal: undefined };
-    const value = { kind: 'replicaStatus', generation: 1, highestFence: fence, ...nothing, ...standing } as const;
+    const value = { kind: 'replicaStatus', generation: 1, highestFence: fence, ...nothing, ...status } as const;
     this.requests[to]?.done(success(encodeMessage(value)));
   }
 
-  /** The copy has said that it is where we began. */
-  following(): this {
+  /** The replica reports the position at which the owner started. */
+  replicating(): this {
     this.sender.sendPending();
-    this.answer({ position: { fence, seq: 10 } });
+    this.reply({ position: { fence, seq: 10 } });
     return this;
   }
 
-  /** Of each request with commits or questions after the first: behind which commit, and how many. */
+  /** For each request after the first probe: after which commit it starts, and how many it carries. */
   sent(): string[] {
     return this.requests.slice(1).map(({ message }) => {
       return `${'after' in message ? message.after.seq : 'snapshot'}+${message.commits.length}`;
@@ -93,185 +95,185 @@ class Bench {
   }
 }
 
-describe('what is sent', () => {
-  test('is a question first, and then everything behind the answer', () => {
-    const bench = new Bench();
-    bench.sender.sendPending();
-    assert.equal(bench.last.commits.length, 0);
-    bench.append(3);
-    bench.sender.sendPending();
-    assert.equal(bench.requests.length, 1);
-    bench.answer({ position: { fence, seq: 10 } });
-    assert.equal(bench.last.commits.length, 3);
-    assert.ok(bench.log.hasUnstoredSent, 'before our own disk has it');
+describe('a replica sender', () => {
+  test('probes first, and then sends all commits after the reported position', () => {
+    const harness = new SenderHarness();
+    harness.sender.sendPending();
+    assert.equal(harness.last.commits.length, 0);
+    harness.append(3);
+    harness.sender.sendPending();
+    assert.equal(harness.requests.length, 1);
+    harness.reply({ position: { fence, seq: 10 } });
+    assert.equal(harness.last.commits.length, 3);
+    assert.ok(harness.log.hasUnstoredSent, 'sent before the disk of the owner has them');
   });
 
-  test('goes on without waiting for answers, up to a bound, and each begins where the one before ended', () => {
-    const bench = new Bench().following();
+  test('pipelines requests up to a bound; each starts where the one before ends', () => {
+    const harness = new SenderHarness().replicating();
     for (let i = 0; i < 20; i++) {
-      bench.append(1);
-      bench.sender.sendPending();
+      harness.append(1);
+      harness.sender.sendPending();
     }
-    assert.deepEqual(bench.sent(), ['10+1', '11+1', '12+1', '13+1']);
-    bench.answer({ position: { fence, seq: 11 } }, 1);
-    assert.deepEqual(bench.sent().slice(4), ['14+16'], 'what has waited goes together');
-    bench.sender.sendPending();
-    bench.log.onStored(30);
-    bench.answer({ position: { fence, seq: 30 } });
-    assert.equal(bench.log.committed, 30, 'whoever has the last has all before it');
-    bench.answer({ position: { fence, seq: 12 } }, 2);
-    assert.equal(bench.log.replicas.get(b)?.acked, 30, 'an older answer takes nothing back');
-    assert.equal(bench.sent().length, 5);
+    assert.deepEqual(harness.sent(), ['10+1', '11+1', '12+1', '13+1']);
+    harness.reply({ position: { fence, seq: 11 } }, 1);
+    assert.deepEqual(harness.sent().slice(4), ['14+16'], 'waiting commits share one request');
+    harness.sender.sendPending();
+    harness.log.onStored(30);
+    harness.reply({ position: { fence, seq: 30 } });
+    assert.equal(harness.log.committed, 30, 'a replica with the last commit has all before it');
+    harness.reply({ position: { fence, seq: 12 } }, 2);
+    assert.equal(harness.log.replicas.get(b)?.acked, 30, 'a reordered reply does not lower it');
+    assert.equal(harness.sent().length, 5);
   });
 
-  test('is cut into pieces, of which the full ones need not wait for the former', () => {
-    const bench = new Bench().following();
-    bench.append(20, { key: 'k', value: new Uint8Array(9_000) });
-    bench.sender.sendPending();
-    assert.deepEqual(bench.sent(), ['10+3', '13+3', '16+3', '19+3', '22+3', '25+3']);
-    for (const [at, seq] of [13, 16, 19].entries()) bench.answer({ position: { fence, seq } }, at + 1);
-    bench.sender.sendPending();
-    assert.deepEqual(bench.sent().slice(6), ['28+2'], 'the last one is not full, and goes when there is room');
+  test('splits large batches, and sends full requests beyond the bound', () => {
+    const harness = new SenderHarness().replicating();
+    harness.append(20, { key: 'k', value: new Uint8Array(9_000) });
+    harness.sender.sendPending();
+    assert.deepEqual(harness.sent(), ['10+3', '13+3', '16+3', '19+3', '22+3', '25+3']);
+    for (const [at, seq] of [13, 16, 19].entries()) harness.reply({ position: { fence, seq } }, at + 1);
+    harness.sender.sendPending();
+    assert.deepEqual(harness.sent().slice(6), ['28+2'], 'the last request is not full, and waits for a free place');
   });
 
-  test('is not too much at once', () => {
-    const bench = new Bench().following();
+  test('bounds the bytes in flight', () => {
+    const harness = new SenderHarness().replicating();
     for (let i = 0; i < 4; i++) {
-      bench.append(1, { key: 'k', value: new Uint8Array(600_000) });
-      bench.sender.sendPending();
+      harness.append(1, { key: 'k', value: new Uint8Array(600_000) });
+      harness.sender.sendPending();
     }
-    assert.deepEqual(bench.sent(), ['10+1', '11+1']);
-    bench.answer({ position: { fence, seq: 11 } }, 1);
-    assert.deepEqual(bench.sent(), ['10+1', '11+1', '12+1']);
+    assert.deepEqual(harness.sent(), ['10+1', '11+1']);
+    harness.reply({ position: { fence, seq: 11 } }, 1);
+    assert.deepEqual(harness.sent(), ['10+1', '11+1', '12+1']);
   });
 
-  test('begins again where the copy is when one is refused; what came after it is not waited for', () => {
-    const bench = new Bench().following();
+  test('continues from the reported position after a refusal, and ignores the requests behind it', () => {
+    const harness = new SenderHarness().replicating();
     for (let i = 0; i < 3; i++) {
-      bench.append(1);
-      bench.sender.sendPending();
+      harness.append(1);
+      harness.sender.sendPending();
     }
-    // The second overtook the first.
-    bench.answer({ position: { fence, seq: 10 }, refusal: 'mismatch' }, 2);
-    assert.deepEqual(bench.sent(), ['10+1', '11+1', '12+1', '10+3']);
-    bench.answer({ position: { fence, seq: 11 } }, 1);
-    assert.equal(bench.log.replicas.get(b)?.acked, 10, 'nobody waits for that one');
-    bench.answer({ position: { fence, seq: 13 } });
-    assert.equal(bench.log.replicas.get(b)?.acked, 13);
+    // The second request overtook the first.
+    harness.reply({ position: { fence, seq: 10 }, refusal: 'mismatch' }, 2);
+    assert.deepEqual(harness.sent(), ['10+1', '11+1', '12+1', '10+3']);
+    harness.reply({ position: { fence, seq: 11 } }, 1);
+    assert.equal(harness.log.replicas.get(b)?.acked, 10, 'that request was cancelled');
+    harness.reply({ position: { fence, seq: 13 } });
+    assert.equal(harness.log.replicas.get(b)?.acked, 13);
   });
 
-  test('is asked about when one gets no answer, before anything else is sent', () => {
-    const bench = new Bench().following();
+  test('probes after a request without a reply, before it sends more', () => {
+    const harness = new SenderHarness().replicating();
     for (let i = 0; i < 3; i++) {
-      bench.append(1);
-      bench.sender.sendPending();
+      harness.append(1);
+      harness.sender.sendPending();
     }
-    bench.requests[1]?.done(failure('DEADLINE'));
-    bench.append(1);
-    bench.sender.sendPending();
-    assert.deepEqual(bench.sent(), ['10+1', '11+1', '12+1', '13+0']);
-    bench.answer({ position: { fence, seq: 12 } });
-    assert.deepEqual(bench.sent().slice(4), ['12+2']);
+    harness.requests[1]?.done(failure('DEADLINE'));
+    harness.append(1);
+    harness.sender.sendPending();
+    assert.deepEqual(harness.sent(), ['10+1', '11+1', '12+1', '13+0']);
+    harness.reply({ position: { fence, seq: 12 } });
+    assert.deepEqual(harness.sent().slice(4), ['12+2']);
   });
 
-  test('in a snapshot are only commits that are on our disk', () => {
-    const bench = new Bench();
-    bench.append(1);
-    bench.sender.sendPending();
-    bench.answer({ position: undefined });
-    assert.equal(bench.reads.length, 1);
-    bench.append(2);
-    bench.reads[0]?.(success([]));
-    assert.equal(bench.last.kind, 'replicateSnapshot');
-    assert.equal('install' in bench.last && bench.last.install, undefined, 'commits 11 to 13 may be in what was read');
-    bench.answer({ snapshot: 1, step: 0 });
-    assert.equal(bench.requests.length, 2, 'it waits for our disk');
-    bench.log.onStored(12);
-    bench.sender.sendPending();
-    assert.deepEqual([bench.last.commits.length, bench.requests.length], [2, 3]);
-    bench.answer({ snapshot: 1, step: 1 });
-    bench.log.onStored(13);
-    bench.sender.sendPending();
-    assert.deepEqual('install' in bench.last && bench.last.install, { fence, seq: 13 });
-    bench.answer({ position: { fence, seq: 13 } });
-    assert.equal(bench.log.replicas.get(b)?.mode, 'following');
-    assert.equal(bench.log.hasUnstoredSent, false);
+  test('sends in a snapshot only commits that are on the disk of the owner', () => {
+    const harness = new SenderHarness();
+    harness.append(1);
+    harness.sender.sendPending();
+    harness.reply({ position: undefined });
+    assert.equal(harness.reads.length, 1);
+    harness.append(2);
+    harness.reads[0]?.(success([]));
+    assert.equal(harness.last.kind, 'replicateSnapshot');
+    assert.equal('install' in harness.last && harness.last.install, undefined, 'the page may contain commits 11 to 13');
+    harness.reply({ snapshot: 1, step: 0 });
+    assert.equal(harness.requests.length, 2, 'it waits for the disk of the owner');
+    harness.log.onStored(12);
+    harness.sender.sendPending();
+    assert.deepEqual([harness.last.commits.length, harness.requests.length], [2, 3]);
+    harness.reply({ snapshot: 1, step: 1 });
+    harness.log.onStored(13);
+    harness.sender.sendPending();
+    assert.deepEqual('install' in harness.last && harness.last.install, { fence, seq: 13 });
+    harness.reply({ position: { fence, seq: 13 } });
+    assert.equal(harness.log.replicas.get(b)?.mode, 'replicating');
+    assert.equal(harness.log.hasUnstoredSent, false);
   });
 
-  test('in a step of a snapshot are many commits, because the next one waits for its answer', () => {
-    const bench = new Bench();
-    bench.sender.sendPending();
-    bench.answer({});
-    bench.append(20, { key: 'k', value: new Uint8Array(9_000) });
-    bench.reads[0]?.(success([]));
-    bench.log.onStored(30);
-    bench.answer({ snapshot: 1, step: 0 });
-    assert.deepEqual(bench.sent(), ['snapshot+0', 'snapshot+20']);
+  test('sends many commits in one step of a snapshot, because the next step waits for the reply', () => {
+    const harness = new SenderHarness();
+    harness.sender.sendPending();
+    harness.reply({});
+    harness.append(20, { key: 'k', value: new Uint8Array(9_000) });
+    harness.reads[0]?.(success([]));
+    harness.log.onStored(30);
+    harness.reply({ snapshot: 1, step: 0 });
+    assert.deepEqual(harness.sent(), ['snapshot+0', 'snapshot+20']);
   });
 
-  test('of a snapshot is sent again as it was when nobody answers', () => {
-    const bench = new Bench();
-    bench.sender.sendPending();
-    bench.answer({});
-    bench.reads[0]?.(success([{ key: 'copies/s/1/0/x/k', value: new Uint8Array(3) }]));
-    const { last } = bench;
-    bench.end(failure('DEADLINE'));
-    assert.equal(bench.requests.length, 3);
-    assert.deepEqual(bench.last, last);
-    assert.equal(bench.reads.length, 1);
+  test('repeats a step of a snapshot unchanged when it gets no reply', () => {
+    const harness = new SenderHarness();
+    harness.sender.sendPending();
+    harness.reply({});
+    harness.reads[0]?.(success([{ key: 'copies/s/1/0/x/k', value: new Uint8Array(3) }]));
+    const { last } = harness;
+    harness.end(failure('DEADLINE'));
+    assert.equal(harness.requests.length, 3);
+    assert.deepEqual(harness.last, last);
+    assert.equal(harness.reads.length, 1);
   });
 });
 
-describe('who does not answer', () => {
-  test('is asked again, and given up at once only if it is gone', () => {
-    const bench = new Bench();
-    bench.sender.sendPending();
-    bench.end(failure('UNREACHABLE'));
-    assert.equal(bench.log.wantedIsr(), undefined);
-    assert.equal(bench.requests.length, 2);
-    bench.isGone = true;
-    bench.end(failure('UNREACHABLE'));
-    assert.deepEqual(bench.log.wantedIsr(), [self]);
+describe('a replica that does not reply', () => {
+  test('is probed again, and leaves the ISR at once only if it is gone', () => {
+    const harness = new SenderHarness();
+    harness.sender.sendPending();
+    harness.end(failure('UNREACHABLE'));
+    assert.equal(harness.log.wantedIsr(), undefined);
+    assert.equal(harness.requests.length, 2);
+    harness.isGone = true;
+    harness.end(failure('UNREACHABLE'));
+    assert.deepEqual(harness.log.wantedIsr(), [self]);
   });
 
-  test('is given up at once when it says that it is leaving', () => {
-    const bench = new Bench();
-    bench.sender.sendPending();
-    bench.end(failure('DRAINED'));
-    assert.deepEqual(bench.log.wantedIsr(), [self]);
+  test('leaves the ISR at once when it reports that it is leaving', () => {
+    const harness = new SenderHarness();
+    harness.sender.sendPending();
+    harness.end(failure('DRAINED'));
+    assert.deepEqual(harness.log.wantedIsr(), [self]);
   });
 
-  test('is heard when it is back in another life', () => {
-    const bench = new Bench();
-    bench.sender.sendPending();
-    bench.isGone = true;
-    bench.end(failure('UNREACHABLE'));
-    bench.log.isrUpdateStarted([self]);
-    bench.log.isrUpdateEnded({ ...bench.record, inSync: [self] });
+  test('joins again when it is back with another generation', () => {
+    const harness = new SenderHarness();
+    harness.sender.sendPending();
+    harness.isGone = true;
+    harness.end(failure('UNREACHABLE'));
+    harness.log.isrUpdateStarted([self]);
+    harness.log.isrUpdateEnded({ ...harness.record, inSync: [self] });
     for (let i = 0; i < 3; i++) {
-      bench.log.tick();
-      bench.sender.abandonGone();
-      bench.sender.sendPending();
+      harness.log.tick();
+      harness.sender.abandonGone();
+      harness.sender.sendPending();
     }
-    bench.answer({ generation: 2, position: { fence, seq: 10 } });
-    assert.equal(bench.log.wantedIsr()?.length, 2);
+    harness.reply({ generation: 2, position: { fence, seq: 10 } });
+    assert.equal(harness.log.wantedIsr()?.length, 2);
   });
 
-  test('is no longer waited for when somebody says so', () => {
-    const bench = new Bench();
-    bench.sender.sendPending();
-    bench.sender.abandon(b);
-    assert.deepEqual(bench.log.wantedIsr(), [self]);
-    bench.answer({ position: { fence, seq: 10 } });
-    assert.deepEqual(bench.log.wantedIsr(), [self], 'what comes too late is not heard');
+  test('leaves the ISR when it is abandoned', () => {
+    const harness = new SenderHarness();
+    harness.sender.sendPending();
+    harness.sender.abandon(b);
+    assert.deepEqual(harness.log.wantedIsr(), [self]);
+    harness.reply({ position: { fence, seq: 10 } });
+    assert.deepEqual(harness.log.wantedIsr(), [self], 'a late reply is ignored');
   });
 
-  test('is left alone when the container is closed', () => {
-    const bench = new Bench();
-    bench.sender.sendPending();
-    bench.sender.stop();
-    bench.answer({ position: { fence, seq: 10 } });
-    assert.equal(bench.requests.length, 1);
-    assert.equal(bench.log.committed, -1);
+  test('gets no more requests when the container is closed', () => {
+    const harness = new SenderHarness();
+    harness.sender.sendPending();
+    harness.sender.stop();
+    harness.reply({ position: { fence, seq: 10 } });
+    assert.equal(harness.requests.length, 1);
+    assert.equal(harness.log.committed, -1);
   });
 });

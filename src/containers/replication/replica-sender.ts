@@ -1,11 +1,11 @@
 /**
- * Sends replicas what they lack: commits from the tail, pipelined, or a snapshot step by step. Reports results; never
- * decides who is in the ISR.
+ * Sends replicas what they lack: commits from the log tail, pipelined, or a snapshot step by step. Reports the results;
+ * never decides which replicas are in the ISR.
  *
- *   following          up to `requestsMax` requests at once, and more of those that are full, each with the commits behind
- *                      the one before. One that is refused or fails is the end of all that came after it: the copy is
- *                      asked, or told, from where it is.
- *   unknown, copying   one request at a time
+ *   replicating             up to `requestsMax` requests in flight, more if they are full; each starts where the one
+ *                           before ends. A refused or failed request cancels all after it: the owner sends again from
+ *                           the position that the replica reports.
+ *   probing, snapshotting   one request in flight
  */
 import type { Fence } from '../../base/fence.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -24,217 +24,219 @@ export type ReplicaSenderPorts = {
   readonly addressOf: (node: NodeId) => Address | undefined;
   readonly isGone: (node: NodeId, generation: number) => boolean;
   readonly requestTimeoutMs: number;
-  /** Copies that are getting a snapshot from this node, of all containers. */
+  /** Replicas of all containers that receive a snapshot from this node. */
   readonly snapshotting: Set<ReplicaProgress>;
-  readonly copyingMax: number;
-  /** Never the same number twice in the life of this process. */
+  readonly snapshotsMax: number;
+  /** Unique while this process runs. */
   readonly nextSnapshot: () => number;
 };
 
 export type ReplicaSenderEvents = {
-  /** Something has changed for that copy. */
-  readonly ended: (verdict: ReplicaReplyEffect) => void;
-  /** Commits up to this one have been handed to the disk. */
+  /** A request or a read for a replica has ended. */
+  readonly ended: (effect: ReplicaReplyEffect) => void;
+  /** The last commit given to the owner's disk. */
   readonly issued: () => number;
-  /** Of the record by which there are these copies. */
+  /** Revision of the current record. */
   readonly revision: () => number;
   readonly unreadable: () => void;
 };
 
-/** What a copy has not answered yet, or what is being read for it. */
-type UnderWay = { readonly bytes: number; cancel: Cancel };
+/** A request without a reply yet, or a read of the store for a snapshot. */
+type InFlightRequest = { readonly bytes: number; cancel: Cancel };
 
-type OwnedState = {
+/** The fields that every request of this owner carries. */
+type ReplicationHeader = {
   readonly pool: number;
   readonly container: number;
   readonly fence: Fence;
   readonly inMemory: boolean;
 };
 
-/** In one of several requests: the transport carries 32 KB in one piece; what is larger is cut, and put together again. */
+/** Per pipelined request: the transport carries 32 KB in one frame, and splits what is larger. */
 const commitsBytesMax = 28 * 2 ** 10;
-/** In a step of a snapshot: the next one waits for its answer, however long that takes. */
+/** Per snapshot step; larger, since the next step waits for the reply. */
 const stepBytesMax = 1 * 2 ** 20;
 /**
- * To one copy at once: what comes then goes together later. One that is full waits for no more to come. None sets out
- * while more bytes than that are on their way.
+ * In flight to one replica: further commits are batched until a reply arrives. Full requests do not count against
+ * `requestsMax`; no request starts while `inFlightBytesMax` or more are in flight.
  */
 const requestsMax = 4;
-const underWayBytesMax = 1 * 2 ** 20;
-/** What takes as long again to carry as the usual request. */
+const inFlightBytesMax = 1 * 2 ** 20;
+/** Each such amount extends the timeout of a request by its usual length. */
 const largeBytes = 1 * 2 ** 20;
 
-const nothing: Cancel = () => {};
+const notCancellable: Cancel = () => {};
 
 export class ReplicaSender {
   readonly #ports: ReplicaSenderPorts;
   readonly #events: ReplicaSenderEvents;
-  readonly #state: OwnedState;
+  readonly #header: ReplicationHeader;
   readonly #log: ReplicationLog;
   readonly #reader: StateReader;
-  /** What is on its way, or being read. At most a few at once. */
-  readonly #requests = new Map<ReplicaProgress, UnderWay[]>();
-  /** Of `ports.copying`, those of this container. */
-  readonly #copying = new Set<ReplicaProgress>();
+  /** Requests and reads in progress, few per replica. */
+  readonly #requests = new Map<ReplicaProgress, InFlightRequest[]>();
+  /** The members of `ports.snapshotting` that belong to this container. */
+  readonly #snapshotting = new Set<ReplicaProgress>();
   #isStopped = false;
 
   constructor(
     ports: ReplicaSenderPorts,
     events: ReplicaSenderEvents,
-    state: OwnedState,
+    header: ReplicationHeader,
     log: ReplicationLog,
     reader: StateReader,
   ) {
     this.#ports = ports;
     this.#events = events;
-    this.#state = state;
+    this.#header = header;
     this.#log = log;
     this.#reader = reader;
   }
 
-  /** Sends whatever can be sent now. */
+  /** Sends all that can be sent now. */
   sendPending(): void {
-    for (const link of this.#copying) if (link.snapshot === undefined || !this.#isCurrent(link)) this.#copied(link);
-    for (const link of this.#log.replicas.values()) {
-      if (link.pauseTicks > 0) continue;
-      if (link.mode === 'following') this.#follow(link);
-      else if (link.inFlight > 0) continue;
-      else if (link.mode === 'copying') this.#copy(link);
-      else this.#append(link, this.#log.tail.last, []);
+    for (const progress of this.#snapshotting)
+      if (progress.snapshot === undefined || !this.#isCurrent(progress)) this.#snapshotEnded(progress);
+    for (const progress of this.#log.replicas.values()) {
+      if (progress.backoffTicks > 0) continue;
+      if (progress.mode === 'replicating') this.#replicate(progress);
+      else if (progress.inFlight > 0) continue;
+      else if (progress.mode === 'snapshotting') this.#sendSnapshot(progress);
+      else this.#sendCommitsAfter(progress, this.#log.tail.last, []);
     }
   }
 
-  /** Waiting for that node is in vain. */
+  /** The node is gone: its requests are cancelled, and commits stop waiting for it. */
   abandon(node: NodeId): void {
-    const link = this.#log.replicas.get(node);
-    if (link === undefined) return;
-    this.#cancel(link);
-    this.#log.onFailure(link, true);
+    const progress = this.#log.replicas.get(node);
+    if (progress === undefined) return;
+    this.#cancel(progress);
+    this.#log.onFailure(progress, true);
   }
 
-  /** Those of whom it is known that they are gone need not be waited for. */
+  /** Abandons the replicas that membership has declared gone. */
   abandonGone(): void {
-    for (const link of this.#log.replicas.values()) {
-      const hasAll = link.acked >= this.#log.tail.last;
-      const isWaitedFor = this.#log.isRequired(link) && !hasAll && !link.isLeaving;
-      if (isWaitedFor && this.#isGone(link)) this.abandon(link.node);
-      // What was only in memory ended with that life, also when nobody writes.
-      else if (hasAll && this.#state.inMemory && this.#isGone(link)) this.#log.replicaRestarted(link);
+    for (const progress of this.#log.replicas.values()) {
+      const isCaughtUp = progress.acked >= this.#log.tail.last;
+      const isWaitedFor = this.#log.isRequired(progress) && !isCaughtUp && !progress.isLeaving;
+      if (isWaitedFor && this.#isGone(progress)) this.abandon(progress.node);
+      // In a pool in memory a restarted replica has lost its state, even if no commit waits for it.
+      else if (isCaughtUp && this.#header.inMemory && this.#isGone(progress)) this.#log.replicaRestarted(progress);
     }
   }
 
   stop(): void {
     this.#isStopped = true;
-    for (const link of this.#requests.keys()) this.#cancel(link);
-    for (const link of this.#copying) this.#copied(link);
+    for (const progress of this.#requests.keys()) this.#cancel(progress);
+    for (const progress of this.#snapshotting) this.#snapshotEnded(progress);
   }
 
-  #copied(link: ReplicaProgress): void {
-    this.#copying.delete(link);
-    this.#ports.snapshotting.delete(link);
+  #snapshotEnded(progress: ReplicaProgress): void {
+    this.#snapshotting.delete(progress);
+    this.#ports.snapshotting.delete(progress);
   }
 
-  #cancel(link: ReplicaProgress): void {
-    const requests = this.#requests.get(link);
-    this.#requests.delete(link);
-    link.inFlight = 0;
-    link.underWayBytes = 0;
+  #cancel(progress: ReplicaProgress): void {
+    const requests = this.#requests.get(progress);
+    this.#requests.delete(progress);
+    progress.inFlight = 0;
+    progress.inFlightBytes = 0;
     for (const { cancel } of requests ?? []) cancel();
   }
 
-  #begin(link: ReplicaProgress, bytes: number): UnderWay {
-    let requests = this.#requests.get(link);
-    if (requests === undefined) this.#requests.set(link, (requests = []));
-    const request = { bytes, cancel: nothing };
-    link.inFlight = requests.push(request);
-    link.underWayBytes += bytes;
+  #begin(progress: ReplicaProgress, bytes: number): InFlightRequest {
+    let requests = this.#requests.get(progress);
+    if (requests === undefined) this.#requests.set(progress, (requests = []));
+    const request = { bytes, cancel: notCancellable };
+    progress.inFlight = requests.push(request);
+    progress.inFlightBytes += bytes;
     return request;
   }
 
-  /** False: nobody waits for it any more. */
-  #ended(link: ReplicaProgress, request: UnderWay): boolean {
-    const requests = this.#requests.get(link);
+  /** False: the request was cancelled. */
+  #complete(progress: ReplicaProgress, request: InFlightRequest): boolean {
+    const requests = this.#requests.get(progress);
     const at = requests?.indexOf(request) ?? -1;
     if (this.#isStopped || requests === undefined || at < 0) return false;
     requests.splice(at, 1);
-    link.inFlight = requests.length;
-    link.underWayBytes -= request.bytes;
+    progress.inFlight = requests.length;
+    progress.inFlightBytes -= request.bytes;
     return true;
   }
 
-  /** Our own disk sets the pace: what has gathered for it goes to the copies at the same time, in one piece. */
-  #follow(link: ReplicaProgress): void {
+  /** The owner's disk sets the pace: the commits of its next write go to the replicas at the same time. */
+  #replicate(progress: ReplicaProgress): void {
     const { tail } = this.#log;
     const issued = this.#events.issued();
-    // One that cannot be sent ends the following.
-    while (link.mode === 'following' && link.next < issued) {
-      const after = link.next;
+    // A failure to send changes the mode.
+    while (progress.mode === 'replicating' && progress.next < issued) {
+      const after = progress.next;
       const commits = tail.after(after, issued, commitsBytesMax);
       const isFull = after + commits.length < issued;
-      if ((link.inFlight >= requestsMax && !isFull) || link.underWayBytes >= underWayBytesMax) return;
-      link.sent = after + commits.length;
-      this.#log.markSent(link.sent);
-      this.#append(link, after, commits);
+      if ((progress.inFlight >= requestsMax && !isFull) || progress.inFlightBytes >= inFlightBytesMax) return;
+      progress.sent = after + commits.length;
+      this.#log.markSent(progress.sent);
+      this.#sendCommitsAfter(progress, after, commits);
     }
   }
 
-  #append(link: ReplicaProgress, after: number, commits: readonly ReplicatedCommit[]): void {
-    this.#request(link, {
+  #sendCommitsAfter(progress: ReplicaProgress, after: number, commits: readonly ReplicatedCommit[]): void {
+    this.#request(progress, {
       kind: 'replicateCommits',
-      ...this.#state,
+      ...this.#header,
       revision: this.#events.revision(),
       after: this.#log.tail.positionOf(after),
       commits: commits.map(packedRowsOf),
     });
   }
 
-  #copy(link: ReplicaProgress): void {
-    const { snapshotting, copyingMax, nextSnapshot } = this.#ports;
-    if (link.unanswered !== undefined) return this.#send(link, link.unanswered);
-    if (link.snapshot === undefined) {
-      // Whoever is waited for does not wait for others.
-      if (snapshotting.size >= copyingMax && !link.isInIsr) return;
-      snapshotting.add(link);
-      this.#copying.add(link);
-      link.snapshot = new SnapshotSender(nextSnapshot(), this.#log.durable);
+  #sendSnapshot(progress: ReplicaProgress): void {
+    const { snapshotting, snapshotsMax, nextSnapshot } = this.#ports;
+    if (progress.unackedStep !== undefined) return this.#send(progress, progress.unackedStep);
+    if (progress.snapshot === undefined) {
+      // A replica that commits wait for does not wait for a free place.
+      if (snapshotting.size >= snapshotsMax && !progress.isInIsr) return;
+      snapshotting.add(progress);
+      this.#snapshotting.add(progress);
+      progress.snapshot = new SnapshotSender(nextSnapshot(), this.#log.durable);
     }
-    const { snapshot } = link;
+    const { snapshot } = progress;
     const next = snapshot.next(this.#log.durable);
-    if (next === 'page') this.#readPage(link, snapshot);
-    else if (next === 'commits') this.#sendCommits(link, snapshot);
+    if (next === 'page') this.#readPage(progress, snapshot);
+    else if (next === 'commits') this.#sendCommits(progress, snapshot);
   }
 
-  #readPage(link: ReplicaProgress, snapshot: SnapshotSender): void {
-    const reading = this.#begin(link, 0);
+  #readPage(progress: ReplicaProgress, snapshot: SnapshotSender): void {
+    const reading = this.#begin(progress, 0);
     this.#reader.page(snapshot.cursor, (outcome) => {
-      if (!this.#ended(link, reading)) return;
-      if (link.snapshot !== snapshot) return this.#events.ended('fine');
+      if (!this.#complete(progress, reading)) return;
+      if (progress.snapshot !== snapshot) return this.#events.ended('accepted');
       if (!outcome.ok) {
-        link.backOff();
+        progress.backOff();
         return this.#events.unreadable();
       }
       const { entries, isLast } = outcome.value;
       const isWhole = snapshot.pageSent(entries, isLast, this.#events.issued());
-      this.#step(link, snapshot, isWhole, entries, []);
+      this.#sendStep(progress, snapshot, isWhole, entries, []);
     });
   }
 
-  #sendCommits(link: ReplicaProgress, snapshot: SnapshotSender): void {
+  #sendCommits(progress: ReplicaProgress, snapshot: SnapshotSender): void {
     const commits = this.#log.tail.after(snapshot.sent, this.#log.durable, stepBytesMax);
     const isWhole = snapshot.commitsSent(snapshot.sent + commits.length);
-    this.#step(link, snapshot, isWhole, [], commits);
+    this.#sendStep(progress, snapshot, isWhole, [], commits);
   }
 
-  #step(
-    link: ReplicaProgress,
+  #sendStep(
+    progress: ReplicaProgress,
     snapshot: SnapshotSender,
     isWhole: boolean,
     entries: readonly StateEntry[],
     commits: readonly ReplicatedCommit[],
   ): void {
-    this.#request(link, {
+    this.#request(progress, {
       kind: 'replicateSnapshot',
-      ...this.#state,
+      ...this.#header,
       revision: this.#events.revision(),
       snapshot: snapshot.snapshot,
       step: snapshot.step - 1,
@@ -244,48 +246,48 @@ export class ReplicaSender {
     });
   }
 
-  #request(link: ReplicaProgress, request: ReplicationRequest): void {
+  #request(progress: ReplicaProgress, request: ReplicationRequest): void {
     const body = encodeMessage(request);
-    if (request.kind === 'replicateSnapshot') link.unanswered = { body, revision: request.revision };
-    this.#send(link, { body, revision: request.revision });
+    if (request.kind === 'replicateSnapshot') progress.unackedStep = { body, revision: request.revision };
+    this.#send(progress, { body, revision: request.revision });
   }
 
-  #send(link: ReplicaProgress, { body, revision }: SentRequest): void {
+  #send(progress: ReplicaProgress, { body, revision }: SentRequest): void {
     const { streams, addressOf, requestTimeoutMs } = this.#ports;
-    const address = addressOf(link.node);
+    const address = addressOf(progress.node);
     if (address === undefined) {
-      this.#cancel(link);
-      return this.#log.onFailure(link, this.#isGone(link));
+      this.#cancel(progress);
+      return this.#log.onFailure(progress, this.#isGone(progress));
     }
     const timeoutMs = requestTimeoutMs * (1 + body.length / largeBytes);
-    const sent = this.#begin(link, body.length);
+    const sent = this.#begin(progress, body.length);
     sent.cancel = streams.request(address, body, timeoutMs, (outcome) => {
-      if (!this.#ended(link, sent) || !this.#isCurrent(link)) return;
-      const answer = outcome.ok ? tryDecodeMessage(outcome.value) : undefined;
-      if (answer?.kind === 'replicaStatus') return this.#answered(link, answer, revision);
-      this.#cancel(link);
-      // A node that is leaving says so: it takes nothing any more in this life.
+      if (!this.#complete(progress, sent) || !this.#isCurrent(progress)) return;
+      const reply = outcome.ok ? tryDecodeMessage(outcome.value) : undefined;
+      if (reply?.kind === 'replicaStatus') return this.#onReply(progress, reply, revision);
+      this.#cancel(progress);
+      // DRAINED: the node is leaving and accepts no requests until it restarts.
       const isLeaving = !outcome.ok && outcome.error.code === 'DRAINED';
-      this.#log.onFailure(link, isLeaving || this.#isGone(link));
+      this.#log.onFailure(progress, isLeaving || this.#isGone(progress));
       this.#events.ended('refused');
     });
   }
 
-  #answered(link: ReplicaProgress, answer: ReplicaStatus, revision: number): void {
-    const verdict = this.#log.onReply(link, answer, revision);
-    // What else is on its way does not begin where the copy ends.
-    if (answer.refusal !== undefined || link.mode !== 'following') this.#cancel(link);
-    this.#events.ended(verdict);
+  #onReply(progress: ReplicaProgress, reply: ReplicaStatus, revision: number): void {
+    const effect = this.#log.onReply(progress, reply, revision);
+    // The requests behind this one do not start where the replica ends.
+    if (reply.refusal !== undefined || progress.mode !== 'replicating') this.#cancel(progress);
+    this.#events.ended(effect);
   }
 
-  /** Asked only about who does not answer: a node that is back holds what its former life held. */
+  /** Asked only about replicas that do not reply: a node that is back has the state of its earlier generation. */
   #isGone({ node, generation, recordedGeneration }: ReplicaProgress): boolean {
-    const life = generation ?? recordedGeneration;
-    return life !== undefined && this.#ports.isGone(node, life);
+    const known = generation ?? recordedGeneration;
+    return known !== undefined && this.#ports.isGone(node, known);
   }
 
-  /** It has not been taken out of the record meanwhile. */
-  #isCurrent(link: ReplicaProgress): boolean {
-    return this.#log.replicas.get(link.node) === link;
+  /** The record still names the replica. */
+  #isCurrent(progress: ReplicaProgress): boolean {
+    return this.#log.replicas.get(progress.node) === progress;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Replica's side: takes commits and snapshot steps in order, writes what `replica-log.ts` decides, replies with its
- * durable position.
+ * The replica's side: handles commits and snapshot steps in order, writes what `replica-log.ts` decides, and replies
+ * with its durable position.
  */
 import type { Done, RemusterError } from '../../base/errors.ts';
 import { failure, success } from '../../base/errors.ts';
@@ -20,33 +20,33 @@ import { type ReplicaDecision, acceptCommits, acceptSnapshotStep } from './repli
 
 export type ReplicaServerContext = {
   readonly generation: number;
-  /** A slot is no longer needed. */
-  readonly sweep: (holding: ReplicaStore) => void;
+  /** Called when a slot of the replica is no longer needed. */
+  readonly collectSlots: (replica: ReplicaStore) => void;
 };
 
-const nothingYet = { slot: undefined, skip: 0, refusal: undefined } as const;
-/** In one write; one that is larger alone is written alone. */
+const noDecision = { slot: undefined, skip: 0, refusal: undefined } as const;
+/** Per write; a larger request is written alone. */
 const batchBytesMax = 4 * 2 ** 20;
-/** Requests of one container that wait to be written together. */
+/** Requests of one container that wait for the next write. */
 const appendsMax = 64;
 
 export function handleReplication(
-  desk: ReplicaServerContext,
-  holding: ReplicaStore,
+  context: ReplicaServerContext,
+  replica: ReplicaStore,
   request: ReplicationRequest,
   reply: Done<ReplicaStatus>,
 ): void {
-  // They go into our log as they are.
-  if (!request.commits.every(isCommit)) return reply(failure('MALFORMED', 'a commit is no rows'));
-  const isTaken =
+  // Packed commits are stored unchanged, so they are checked here.
+  if (!request.commits.every(isCommit)) return reply(failure('MALFORMED', 'malformed commit: not a list of rows'));
+  const isAccepted =
     request.kind === 'replicateCommits'
-      ? takeAppend(desk, holding, { request, reply })
-      : holding.runExclusive((over, error) => {
-          const end = ending(desk, holding, [{ reply }], over);
+      ? queueAppend(context, replica, { request, reply })
+      : replica.runExclusive((release, error) => {
+          const end = replyAll(context, replica, [{ reply }], release);
           if (error !== undefined) return end([refusalOf(error)]);
-          install(desk, holding, request, (refusal) => end([refusal]));
+          writeSnapshotStep(context, replica, request, (refusal) => end([refusal]));
         });
-  if (!isTaken) reply(success(standingOf(desk, holding, 'busy')));
+  if (!isAccepted) reply(success(statusOf(context, replica, 'busy')));
 }
 
 function isCommit(packed: Uint8Array): boolean {
@@ -54,34 +54,36 @@ function isCommit(packed: Uint8Array): boolean {
   return isPackedRows(packed, commitWritesMax, stateKeyCharactersMax * 3);
 }
 
-/** What comes while the disk is busy is written together, in the order in which it came. */
-function takeAppend(desk: ReplicaServerContext, holding: ReplicaStore, append: PendingAppend): boolean {
-  const { appends } = holding;
+/** Requests that arrive while the disk is busy are written together, in order of arrival. */
+function queueAppend(context: ReplicaServerContext, replica: ReplicaStore, append: PendingAppend): boolean {
+  const { appends } = replica;
   if (appends.length >= appendsMax) return false;
   if (appends.push(append) > 1) return true;
-  holding.shelf.journal.beforeWrite(() => {
-    if (appends.length > 0 && !appendInTurn(desk, holding)) refuseAll(desk, holding);
+  replica.storage.groupCommit.beforeWrite(() => {
+    if (appends.length > 0 && !drainAppends(context, replica)) refuseAppends(context, replica);
   });
   return true;
 }
 
-/** As long as something waits there is one turn for it, or will be when the disk is free. */
-function appendInTurn(desk: ReplicaServerContext, holding: ReplicaStore): boolean {
-  return holding.runExclusive((over, error) => {
-    const group = firstOf(holding.appends);
-    if (holding.appends.length > 0 && !appendInTurn(desk, holding)) refuseAll(desk, holding);
-    const end = ending(desk, holding, group, over);
-    const refusal = error === undefined ? (holding.isCorrupt ? 'corrupt' : undefined) : refusalOf(error);
+/**
+ * Invariant: while appends wait, an exclusive operation for them is queued, or the next write of the disk queues one.
+ */
+function drainAppends(context: ReplicaServerContext, replica: ReplicaStore): boolean {
+  return replica.runExclusive((release, error) => {
+    const group = takeBatch(replica.appends);
+    if (replica.appends.length > 0 && !drainAppends(context, replica)) refuseAppends(context, replica);
+    const end = replyAll(context, replica, group, release);
+    const refusal = error === undefined ? (replica.isCorrupt ? 'corrupt' : undefined) : refusalOf(error);
     if (refusal !== undefined) return end(group.map(() => refusal));
-    append(desk, holding, group, end);
+    writeCommits(context, replica, group, end);
   });
 }
 
-function refuseAll(desk: ReplicaServerContext, holding: ReplicaStore): void {
-  for (const { reply } of holding.appends.splice(0)) reply(success(standingOf(desk, holding, 'busy')));
+function refuseAppends(context: ReplicaServerContext, replica: ReplicaStore): void {
+  for (const { reply } of replica.appends.splice(0)) reply(success(statusOf(context, replica, 'busy')));
 }
 
-function firstOf(appends: PendingAppend[]): readonly PendingAppend[] {
+function takeBatch(appends: PendingAppend[]): readonly PendingAppend[] {
   let bytes = 0;
   let count = 0;
   for (const { request } of appends) {
@@ -92,89 +94,92 @@ function firstOf(appends: PendingAppend[]): readonly PendingAppend[] {
   return appends.splice(0, count);
 }
 
-/** All are answered with where the copy is when all has been done. */
-function ending(
-  desk: ReplicaServerContext,
-  holding: ReplicaStore,
-  asked: readonly Pick<PendingAppend, 'reply'>[],
-  over: () => void,
+/** Replies to all requests with the position of the replica after the write. */
+function replyAll(
+  context: ReplicaServerContext,
+  replica: ReplicaStore,
+  requests: readonly Pick<PendingAppend, 'reply'>[],
+  release: () => void,
 ): (refusals: readonly (ReplicationRefusal | undefined)[]) => void {
   return (refusals) => {
-    const standings = refusals.map((refusal) => standingOf(desk, holding, refusal));
-    over();
-    for (const [at, { reply }] of asked.entries()) reply(success(standings[at] as ReplicaStatus));
+    const statuses = refusals.map((refusal) => statusOf(context, replica, refusal));
+    release();
+    for (const [at, { reply }] of requests.entries()) reply(success(statuses[at] as ReplicaStatus));
   };
 }
 
-function append(
-  desk: ReplicaServerContext,
-  holding: ReplicaStore,
+function writeCommits(
+  context: ReplicaServerContext,
+  replica: ReplicaStore,
   group: readonly PendingAppend[],
   end: (refusals: readonly (ReplicationRefusal | undefined)[]) => void,
 ): void {
-  const before: ReplicaDecision = { ...nothingYet, meta: holding.meta, building: holding.install };
-  const rows = new Rows();
+  const before: ReplicaDecision = { ...noDecision, meta: replica.meta, install: replica.install };
+  const rows = new RowBatchBuilder();
   const refusals: (ReplicationRefusal | undefined)[] = [];
-  let received = before;
+  let decision = before;
   for (const { request } of group) {
-    received = acceptCommits(received.meta, received.building, request);
-    refusals.push(received.refusal);
-    if (received.slot !== undefined) rows.add(holding, received.slot, request.commits.slice(received.skip));
+    decision = acceptCommits(decision.meta, decision.install, request);
+    refusals.push(decision.refusal);
+    if (decision.slot !== undefined) rows.add(replica, decision.slot, request.commits.slice(decision.skip));
   }
-  const isNothing = rows.batch.length === 0 && received.meta.maxFence === before.meta.maxFence;
-  if (isNothing && received.meta.position === before.meta.position) return end(refusals);
-  write(desk, holding, before, received, rows, (refusal) => end(refusals.map((own) => refusal ?? own)));
+  const isNothing = rows.batch.length === 0 && decision.meta.maxFence === before.meta.maxFence;
+  if (isNothing && decision.meta.position === before.meta.position) return end(refusals);
+  write(context, replica, before, decision, rows, (refusal) => end(refusals.map((own) => refusal ?? own)));
 }
 
-function install(
-  desk: ReplicaServerContext,
-  holding: ReplicaStore,
+function writeSnapshotStep(
+  context: ReplicaServerContext,
+  replica: ReplicaStore,
   request: ReplicateSnapshot,
   end: (refusal: ReplicationRefusal | undefined) => void,
 ): void {
-  const { meta, install: building } = holding;
-  const received = acceptSnapshotStep(meta, building, request);
-  const { slot } = received;
-  if (slot === undefined && received.meta.maxFence === meta.maxFence) return end(received.refusal);
-  const rows = new Rows();
-  if (slot !== undefined) rows.add(holding, slot, request.commits, request.entries);
-  // Before its rows are written, so that nobody takes them for garbage.
-  if (slot !== undefined) holding.install = { slot, step: request.step };
-  write(desk, holding, { ...received, meta, building }, received, rows, (refusal) => end(refusal ?? received.refusal));
+  const { meta, install } = replica;
+  const decision = acceptSnapshotStep(meta, install, request);
+  const { slot } = decision;
+  if (slot === undefined && decision.meta.maxFence === meta.maxFence) return end(decision.refusal);
+  const rows = new RowBatchBuilder();
+  if (slot !== undefined) rows.add(replica, slot, request.commits, request.entries);
+  // Set before its rows are written, so that slot garbage collection keeps them.
+  if (slot !== undefined) replica.install = { slot, step: request.step };
+  write(context, replica, { ...decision, meta, install }, decision, rows, (refusal) =>
+    end(refusal ?? decision.refusal),
+  );
 }
 
-/** Ends with why it could not be written. */
+/** Ends with the reason if the write failed. */
 function write(
-  desk: ReplicaServerContext,
-  holding: ReplicaStore,
+  context: ReplicaServerContext,
+  replica: ReplicaStore,
   before: ReplicaDecision,
-  received: ReplicaDecision,
-  { batch, bytes }: Rows,
+  decision: ReplicaDecision,
+  { batch, bytes }: RowBatchBuilder,
   end: (refusal: ReplicationRefusal | undefined) => void,
 ): void {
-  holding.write(batch, bytes, received.meta, (outcome) => {
-    holding.install = outcome.ok ? received.building : before.building;
-    if (leavesSlot(before.meta.slot, received) || leavesSlot(before.building?.slot, received)) desk.sweep(holding);
+  replica.write(batch, bytes, decision.meta, (outcome) => {
+    replica.install = outcome.ok ? decision.install : before.install;
+    if (abandonsSlot(before.meta.slot, decision) || abandonsSlot(before.install?.slot, decision))
+      context.collectSlots(replica);
     end(outcome.ok ? undefined : refusalOf(outcome.error));
   });
 }
 
-function leavesSlot(slot: StateSlot | undefined, { meta, building }: ReplicaDecision): boolean {
-  return slot !== undefined && !isSameSlot(slot, meta.slot) && !isSameSlot(slot, building?.slot);
+function abandonsSlot(slot: StateSlot | undefined, { meta, install }: ReplicaDecision): boolean {
+  return slot !== undefined && !isSameSlot(slot, meta.slot) && !isSameSlot(slot, install?.slot);
 }
 
-/** What is to be written into slots, in order. */
-class Rows {
+/** Collects the rows of one write, in order. */
+class RowBatchBuilder {
   readonly batch: (StoreWrite | StoreRows)[] = [];
   bytes = 0;
 
   add(
-    holding: ReplicaStore,
+    replica: ReplicaStore,
     slot: StateSlot,
     commits: readonly Uint8Array[],
     entries: readonly StateEntry[] = [],
   ): void {
-    const prefix = slotPrefix(holding.pool, holding.container, slot);
+    const prefix = slotPrefix(replica.pool, replica.container, slot);
     for (const packed of commits) {
       this.batch.push({ prefix, packed });
       this.bytes += prefix.length + packed.length;
@@ -186,9 +191,9 @@ class Rows {
   }
 }
 
-function standingOf(
+function statusOf(
   { generation }: ReplicaServerContext,
-  { meta, install: building }: ReplicaStore,
+  { meta, install }: ReplicaStore,
   refusal: ReplicationRefusal | undefined,
 ): ReplicaStatus {
   return {
@@ -196,8 +201,8 @@ function standingOf(
     generation,
     highestFence: meta.maxFence,
     position: meta.slot === undefined ? undefined : meta.position,
-    snapshot: building?.slot.snapshot,
-    step: building?.step,
+    snapshot: install?.slot.snapshot,
+    step: install?.step,
     refusal,
   };
 }

@@ -1,6 +1,6 @@
 /**
- * What this node stores of one container: meta row and snapshot under construction. One operation at a time; state and
- * meta are written together.
+ * What this node stores of one container: the meta row, and a snapshot that is being received. One operation runs at a
+ * time; state and meta row are written together.
  */
 import type { Done, RemusterError } from '../../base/errors.ts';
 import type { Fence } from '../../base/fence.ts';
@@ -17,64 +17,66 @@ import {
 } from './replica-layout.ts';
 import type { SnapshotInstall } from './replica-log.ts';
 
-/** Where state lies: the disk, or the memory of this process for pools that want it so. */
-export type ReplicaStorage = { readonly store: Pick<Store, 'read'>; readonly journal: GroupCommit };
+/** Where state is stored: on disk, or in memory for pools with durability `memory`. */
+export type ReplicaStorage = { readonly store: Pick<Store, 'read'>; readonly groupCommit: GroupCommit };
 
-/** `error`: the meta row could not be read this time. `over` is called when the next one may have its turn. */
-type Turn = (over: () => void, error: RemusterError | undefined) => void;
+/** `error`: the meta row could not be read this time. `release` starts the next operation. */
+type ExclusiveOperation = (release: () => void, error: RemusterError | undefined) => void;
 
 export type PendingAppend = { readonly request: ReplicateCommits; readonly reply: Done<ReplicaStatus> };
 
-const turnsMax = 64;
+const queuedMax = 64;
 const metaRowBytes = 100;
 
 export class ReplicaStore {
   readonly pool: number;
   readonly container: number;
-  readonly shelf: ReplicaStorage;
+  readonly storage: ReplicaStorage;
   #meta: ReplicaMeta | undefined;
   install: SnapshotInstall | undefined;
-  /** What an owner has sent and waits for the next turn. */
+  /** Requests of the owner that wait for the next exclusive operation. */
   readonly appends: PendingAppend[] = [];
-  /** The meta row is damaged: what was here is lost, and only a snapshot helps. */
+  /** The meta row is damaged: the state is lost, and only a snapshot repairs it. */
   isCorrupt = false;
-  /** Nobody finds it any more: another one may stand for the same rows, so through this one none of them is touched. */
+  /** Removed from the catalog: another instance may own the same rows, so this one must not touch them. */
   isErased = false;
-  /** Under which an owner has ended here in a way that forbids to begin again under the same. */
+  /** Fence of an owner that was lost here: no owner may start again under the same fence. */
   usedFence: Fence | undefined;
-  /** Of the latest record by which an owner has counted on us, in this life: older ones say nothing. */
+  /**
+   * Revision of the newest record under which an owner has sent requests to this process; older records are ignored.
+   */
   namedRevision = 0;
-  readonly #turns: Turn[] = [];
+  readonly #queue: ExclusiveOperation[] = [];
   #isBusy = false;
 
-  constructor(pool: number, container: number, shelf: ReplicaStorage) {
+  constructor(pool: number, container: number, storage: ReplicaStorage) {
     this.pool = pool;
     this.container = container;
-    this.shelf = shelf;
+    this.storage = storage;
   }
 
-  /** As it is on the disk; nothing before the first turn. */
+  /** As stored; empty before the first exclusive operation has read it. */
   get meta(): ReplicaMeta {
     return this.#meta ?? emptyMeta;
   }
 
-  /** In a turn: nobody waits for the next one. */
-  get isLast(): boolean {
-    return this.#turns.length === 0 && this.appends.length === 0;
+  /** No operation and no append waits behind the running one. */
+  get isQueueEmpty(): boolean {
+    return this.#queue.length === 0 && this.appends.length === 0;
   }
 
-  /** False: too many wait already. */
-  runExclusive(run: Turn): boolean {
-    if (this.#turns.length >= turnsMax) return false;
-    this.#turns.push(run);
+  /** Runs the operation when all earlier ones have released. False: the queue is full. */
+  runExclusive(run: ExclusiveOperation): boolean {
+    if (this.#queue.length >= queuedMax) return false;
+    this.#queue.push(run);
     if (!this.#isBusy) this.#next();
     return true;
   }
 
-  /** In a turn: all of it or nothing. The meta row is added to the batch. */
+  /** Only inside an exclusive operation. Atomic; the meta row is added to the batch. */
   write(batch: (StoreWrite | StoreRows)[], bytes: number, meta: ReplicaMeta, done: Done<void>): void {
     batch.push(replicaMetaWrite(this.pool, this.container, meta));
-    this.shelf.journal.write(batch, bytes + metaRowBytes, (outcome) => {
+    this.storage.groupCommit.write(batch, bytes + metaRowBytes, (outcome) => {
       if (outcome.ok) {
         this.#meta = meta;
         this.isCorrupt = false;
@@ -83,16 +85,16 @@ export class ReplicaStore {
     });
   }
 
-  /** In a turn: nothing of it is known any more. */
+  /** Only inside an exclusive operation: deletes the meta row. */
   erase(done: Done<void>): void {
     const row = { key: replicaMetaKey(this.pool, this.container), value: null };
-    this.shelf.journal.write([row], metaRowBytes, (outcome) => {
+    this.storage.groupCommit.write([row], metaRowBytes, (outcome) => {
       if (outcome.ok) this.#meta = emptyMeta;
       done(outcome);
     });
   }
 
-  /** The rows behind this prefix belong to the state, or to the one that is being built. */
+  /** The rows with this prefix belong to the valid slot, or to the snapshot that is being received. */
   isNeeded(prefix: string): boolean {
     for (const slot of [this.meta.slot, this.install?.slot]) {
       if (slot !== undefined && slotPrefix(this.pool, this.container, slot) === prefix) return true;
@@ -101,22 +103,22 @@ export class ReplicaStore {
   }
 
   #next(): void {
-    const run = this.#turns.shift();
+    const run = this.#queue.shift();
     if (run === undefined) return;
     this.#isBusy = true;
-    if (this.#meta === undefined) this.#load((error) => run(this.#over, error));
-    else run(this.#over, undefined);
+    if (this.#meta === undefined) this.#load((error) => run(this.#release, error));
+    else run(this.#release, undefined);
   }
 
-  readonly #over = (): void => {
+  readonly #release = (): void => {
     this.#isBusy = false;
     this.#next();
   };
 
-  /** An error that is not damage leaves the row unknown: whoever is next tries again. */
+  /** After an error that is not damage, the next operation reads the meta row again. */
   #load(then: (error: RemusterError | undefined) => void): void {
     const key = replicaMetaKey(this.pool, this.container);
-    this.shelf.store.read({ from: key, to: `${key}\0`, limit: 1 }, (outcome) => {
+    this.storage.store.read({ from: key, to: `${key}\0`, limit: 1 }, (outcome) => {
       if (!outcome.ok && outcome.error.code !== 'STORE_CORRUPT') return then(outcome.error);
       const value = outcome.ok ? outcome.value[0]?.value : undefined;
       const meta = value === undefined ? undefined : readReplicaMeta(value);

@@ -1,16 +1,12 @@
 /**
- * Which commits are on which disk, and the commit index. Committed = stored here and acked by every required replica
- * (ISR and those joining or leaving). State only, no I/O.
+ * Which commits are durable where, and the commit index. State only: `replicator.ts` performs what this file decides.
  *
- *   append -> on our disk, and in every copy that is required -> committed, in order
+ *   append -> durable at the owner and at every required replica -> committed, in order
  *
- * Required is whom the record names as in sync, and whoever may be named there soon: a copy that has caught up, and
- * everybody in a change of the record whose end we do not know, and a copy that is nearly there. A copy that is silent
- * for too long stays required until the record no longer names it. The first thing to be committed is the state that
- * was found at the opening: it may have commits that nobody acknowledged, and nobody may see those before every copy
- * has them or is out of the record.
- *
- * Nothing here acts or waits: replicator.ts does what is decided here.
+ * Required are the replicas in the ISR, those that are about to join it, those in a record update whose outcome is
+ * unknown, and those that are catching up. A silent replica stays required until the record no longer names it. The
+ * first commit is the state that the owner found when it opened: it may hold commits that were never acknowledged, and
+ * they are served only when every replica has them or is out of the record.
  */
 import type { Fence } from '../../base/fence.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -25,36 +21,36 @@ export type ReplicationLogOptions = {
   readonly fence: Fence;
   readonly base: CommitPosition;
   readonly durability: PoolDurability;
-  /** A copy that is waited for in vain for so many ticks is taken out. */
-  readonly quietTicksMax: number;
+  /** A replica that keeps a commit waiting for so many ticks is removed from the ISR. */
+  readonly silentTicksMax: number;
 };
 
-/** What an answer means for the log as a whole. */
-export type ReplicaReplyEffect = 'fine' | 'refused' | 'fenced';
+/** What a reply means for the owner: `fenced` ends it. */
+export type ReplicaReplyEffect = 'accepted' | 'refused' | 'fenced';
 
 export class ReplicationLog {
   readonly tail: LogTail;
   readonly replicas = new Map<NodeId, ReplicaProgress>();
   readonly #options: ReplicationLogOptions;
-  /** Of the last commit on our disk. */
+  /** The last commit on the owner's disk. */
   #durable: number;
-  /** -1 until the state of the opening is. */
+  /** -1 until the state found at the opening is committed. */
   #committed = -1;
   #isSelfRecorded = false;
-  /** Of the record that is followed. */
+  /** Revision of the current record. */
   #revision = 0;
-  /** In a change of the record of which we do not know whether it has happened. */
+  /** Members of proposed ISRs whose update is not known to have succeeded or failed. */
   readonly #proposed = new Set<NodeId>();
-  #isAmending = false;
-  #isUncertain = false;
-  /** The last commit that a copy may have seen. */
-  #told = 0;
+  #isUpdatingIsr = false;
+  #isIsrUnknown = false;
+  /** The last commit that a replica may have. */
+  #sent = 0;
 
   constructor(options: ReplicationLogOptions) {
     this.#options = options;
     this.tail = new LogTail(options.fence, options.base);
     this.#durable = options.base.seq;
-    this.#told = options.base.seq;
+    this.#sent = options.base.seq;
   }
 
   get durable(): number {
@@ -67,7 +63,7 @@ export class ReplicationLog {
 
   get lagging(): number {
     let count = 0;
-    for (const link of this.replicas.values()) if (link.isWanted && !link.isInIsr) count += 1;
+    for (const progress of this.replicas.values()) if (progress.isWanted && !progress.isInIsr) count += 1;
     return count;
   }
 
@@ -75,216 +71,222 @@ export class ReplicationLog {
     return this.tail.append(commit);
   }
 
-  /** Our disk has everything up to this commit. */
+  /** The owner's disk has all commits up to this one. */
   onStored(seq: number): void {
     this.#durable = seq;
     this.#advance();
   }
 
-  /** Only while no copy can have seen them: our disk has refused what came after `durable`. */
+  /** Removes the commits that the owner's disk has refused. Only while no replica can have them. */
   rollBack(): void {
     this.tail.rollBack(this.#durable);
-    for (const link of this.replicas.values()) if (link.mode === 'copying') link.needSnapshot();
+    for (const progress of this.replicas.values()) if (progress.mode === 'snapshotting') progress.needSnapshot();
   }
 
-  /** Somebody may have a commit that our own disk does not have: its number can never be used for another. */
+  /** A replica may have a commit that the owner's disk does not have: its number must not be used again. */
   get hasUnstoredSent(): boolean {
-    return this.#told > this.#durable;
+    return this.#sent > this.#durable;
   }
 
   markSent(seq: number): void {
-    this.#told = Math.max(this.#told, seq);
+    this.#sent = Math.max(this.#sent, seq);
   }
 
-  /** The record as it now is, under our fence. */
+  /** The current record, under the fence of this owner. */
   onRecord(record: ContainerRecord, revision = this.#revision): void {
     const { self, durability } = this.#options;
     const isNewer = revision > this.#revision;
     this.#revision = revision;
     const recorded = new Map(record.inSync.map(({ node, generation }) => [node, generation]));
-    this.#isSelfRecorded = isSelf(recorded.get(self.node), this.#options);
-    // What is only on the disk of its owner is copied to where it is to move, and to nobody else.
+    this.#isSelfRecorded = isSelfInIsr(recorded.get(self.node), this.#options);
+    // A pool with durability 'local' has a replica only while the container moves, at the target of the move.
     const all = durability === 'local' ? [record.move?.to ?? self.node] : record.copies;
     const others = all.filter((node) => node !== self.node);
     for (const node of [...others, ...recorded.keys()]) {
       if (node !== self.node && !this.replicas.has(node)) this.replicas.set(node, new ReplicaProgress(node));
     }
-    for (const link of [...this.replicas.values()]) {
-      link.isWanted = others.includes(link.node);
-      link.recordedGeneration = recorded.get(link.node);
-      if (link.isInIsr) link.enteredIsr();
+    for (const progress of [...this.replicas.values()]) {
+      progress.isWanted = others.includes(progress.node);
+      progress.recordedGeneration = recorded.get(progress.node);
+      if (progress.isInIsr) progress.enteredIsr();
       else {
-        link.isLeaving = false;
-        if (isNewer) link.isJoining = false;
+        progress.isLeaving = false;
+        if (isNewer) progress.isJoining = false;
       }
-      if (link.isWanted || link.isInIsr) this.#consider(link);
-      else this.#unnamed(link);
+      if (progress.isWanted || progress.isInIsr) this.#joinIfCaughtUp(progress);
+      else this.#remove(progress);
     }
     this.#advance();
   }
 
-  /** A copy has answered where it stands, to a request that told it of the record of that revision. */
-  onReply(link: ReplicaProgress, standing: ReplicaStatus, revision: number): ReplicaReplyEffect {
-    const isNewLife = link.generation !== undefined && link.generation !== standing.generation;
-    link.generation = standing.generation;
-    if (standing.refusal === 'fenced' || standing.highestFence > this.#options.fence) return 'fenced';
-    const { position, refusal } = standing;
-    // What was only in memory ended with that life; what is damaged is made anew as a whole.
-    if ((isNewLife && this.#options.durability === 'memory') || refusal === 'corrupt') link.needSnapshot();
+  /** A replica reports its position, in reply to a request with that record revision. */
+  onReply(progress: ReplicaProgress, status: ReplicaStatus, revision: number): ReplicaReplyEffect {
+    const hasRestarted = progress.generation !== undefined && progress.generation !== status.generation;
+    progress.generation = status.generation;
+    if (status.refusal === 'fenced' || status.highestFence > this.#options.fence) return 'fenced';
+    const { position, refusal } = status;
+    // A restarted replica in memory has lost its state; a damaged one needs all of it again.
+    if ((hasRestarted && this.#options.durability === 'memory') || refusal === 'corrupt') progress.needSnapshot();
     if (refusal !== undefined && refusal !== 'mismatch') {
-      this.#refused(link, refusal !== 'busy');
+      this.#onRefusal(progress, refusal !== 'busy');
       return 'refused';
     }
-    // A snapshot that is not where we have left it begins again, but not at once: the next one may end the same way.
-    if (refusal !== undefined && link.snapshot !== undefined) link.backOff();
-    else link.failures = 0;
-    link.hasAnswered = true;
-    link.provenRevision = Math.max(link.provenRevision, revision);
-    // Of several requests a later one may have been answered first: what it has said is true, as long as it lives.
-    const isOld =
-      refusal === undefined && !isNewLife && link.mode === 'following' && (position?.seq ?? -1) < link.acked;
-    if (isOld) this.#advance();
-    else if (position !== undefined && this.tail.canContinueFrom(position as CommitPosition)) link.follow(position.seq);
-    else if (link.mode !== 'copying' || !isStepOf(link, standing)) link.needSnapshot();
-    else link.unanswered = undefined;
-    this.#consider(link);
+    // A replica that lost its snapshot gets a new one, after a delay: the next one may fail the same way.
+    if (refusal !== undefined && progress.snapshot !== undefined) progress.backOff();
+    else progress.failures = 0;
+    progress.hasReplied = true;
+    progress.ackedRevision = Math.max(progress.ackedRevision, revision);
+    // Replies of pipelined requests may be reordered: a higher position stays true until the replica restarts.
+    const isReordered =
+      refusal === undefined &&
+      !hasRestarted &&
+      progress.mode === 'replicating' &&
+      (position?.seq ?? -1) < progress.acked;
+    if (isReordered) this.#advance();
+    else if (position !== undefined && this.tail.canContinueFrom(position as CommitPosition))
+      progress.replicateFrom(position.seq);
+    else if (progress.mode !== 'snapshotting' || !confirmsStepOf(progress, status)) progress.needSnapshot();
+    else progress.unackedStep = undefined;
+    this.#joinIfCaughtUp(progress);
     this.#advance();
-    return 'fine';
+    return 'accepted';
   }
 
-  /** It did not answer; we do not know what it has done. `isGone`: and surely will not. */
-  onFailure(link: ReplicaProgress, isGone: boolean): void {
-    if (link.mode === 'following') link.mode = 'unknown';
-    link.hasAdvanced = false;
-    this.#refused(link, isGone);
+  /** No reply: the outcome of the request is unknown. `isGone`: the replica will certainly not reply. */
+  onFailure(progress: ReplicaProgress, isGone: boolean): void {
+    if (progress.mode === 'replicating') progress.mode = 'probing';
+    progress.hasAdvanced = false;
+    this.#onRefusal(progress, isGone);
   }
 
-  /** Nothing is committed without it. */
-  isRequired(link: ReplicaProgress): boolean {
-    return link.isInIsr || link.isJoining || link.isCatchingUp || this.#proposed.has(link.node);
+  /** No commit counts without an ack of this replica. */
+  isRequired(progress: ReplicaProgress): boolean {
+    return progress.isInIsr || progress.isJoining || progress.isCatchingUp || this.#proposed.has(progress.node);
   }
 
-  /** The life in which it had everything is over. What was in memory has to be given anew, before anybody writes. */
-  replicaRestarted(link: ReplicaProgress): void {
-    if (this.#options.durability === 'memory' && link.mode === 'following') link.mode = 'unknown';
+  /**
+   * A replica in memory has lost its state with its process: it is probed and gets a snapshot before the next commit.
+   */
+  replicaRestarted(progress: ReplicaProgress): void {
+    if (this.#options.durability === 'memory' && progress.mode === 'replicating') progress.mode = 'probing';
   }
 
   /** Called at even intervals. */
   tick(): void {
-    for (const link of this.replicas.values()) {
-      link.pauseTicks = Math.max(0, link.pauseTicks - 1);
-      link.vainTicks = Math.max(0, link.vainTicks - 1);
-      if (!this.isRequired(link) || link.acked >= this.tail.last) link.silentTicks = 0;
-      else if (++link.silentTicks >= this.#options.quietTicksMax) this.#giveUp(link);
+    for (const progress of this.replicas.values()) {
+      progress.backoffTicks = Math.max(0, progress.backoffTicks - 1);
+      progress.catchUpBackoffTicks = Math.max(0, progress.catchUpBackoffTicks - 1);
+      if (!this.isRequired(progress) || progress.acked >= this.tail.last) progress.silentTicks = 0;
+      else if (++progress.silentTicks >= this.#options.silentTicksMax) this.#giveUp(progress);
     }
   }
 
-  /** Whom the record should name instead; undefined when it is right, or being changed. */
+  /** The ISR that the record should have; undefined when it is correct, or being updated. */
   wantedIsr(): readonly NodeInstance[] | undefined {
-    if (this.#isAmending || this.#isRight()) return undefined;
+    if (this.#isUpdatingIsr || this.#isIsrCorrect()) return undefined;
     const inSync: NodeInstance[] = [this.#options.self];
-    for (const link of this.replicas.values()) {
-      if (belongs(link)) inSync.push({ node: link.node, generation: this.#generationOf(link) });
+    for (const progress of this.replicas.values()) {
+      if (belongsInIsr(progress)) inSync.push({ node: progress.node, generation: this.#generationOf(progress) });
     }
     return inSync;
   }
 
-  /** Asked after every answer: mostly it is. What may or may not have happened is settled by doing it again. */
-  #isRight(): boolean {
-    if (!this.#isSelfRecorded || this.#isUncertain) return false;
-    for (const link of this.replicas.values()) {
-      if (link.isInIsr !== belongs(link)) return false;
-      if (stays(link) && this.#generationOf(link) !== link.recordedGeneration) return false;
+  /** An update with an unknown outcome is settled by another update. */
+  #isIsrCorrect(): boolean {
+    if (!this.#isSelfRecorded || this.#isIsrUnknown) return false;
+    for (const progress of this.replicas.values()) {
+      if (progress.isInIsr !== belongsInIsr(progress)) return false;
+      if (staysInIsr(progress) && this.#generationOf(progress) !== progress.recordedGeneration) return false;
     }
     return true;
   }
 
   isrUpdateStarted(inSync: readonly NodeInstance[]): void {
-    this.#isAmending = true;
+    this.#isUpdatingIsr = true;
     for (const { node } of inSync) this.#proposed.add(node);
   }
 
-  /** `record` undefined: nobody knows whether it has happened. */
+  /** `record` undefined: the outcome of the update is unknown. */
   isrUpdateEnded(record: ContainerRecord | undefined): void {
-    this.#isAmending = false;
-    this.#isUncertain = record === undefined;
+    this.#isUpdatingIsr = false;
+    this.#isIsrUnknown = record === undefined;
     if (record === undefined) return;
     this.#proposed.clear();
     this.onRecord(record);
   }
 
-  /** Forgets commits that are everywhere, so that at most so many bytes stay. Copies that would need them start anew. */
+  /** Drops committed entries beyond that many bytes. Replicas that would need them get a snapshot. */
   trim(bytesMax: number): void {
     this.tail.trim(Math.min(this.#committed, this.#durable), bytesMax);
     const { seq } = this.tail.start;
-    for (const link of this.replicas.values()) {
-      if (link.mode === 'following' && link.acked < seq) link.needSnapshot();
-      else if (link.snapshot !== undefined && link.snapshot.sent < seq) link.needSnapshot();
+    for (const progress of this.replicas.values()) {
+      if (progress.mode === 'replicating' && progress.acked < seq) progress.needSnapshot();
+      else if (progress.snapshot !== undefined && progress.snapshot.sent < seq) progress.needSnapshot();
     }
   }
 
-  /** It may drop what it has at once, so nothing that it has said counts any more, and no answer that is on its way. */
-  #unnamed({ node }: ReplicaProgress): void {
+  /** The replica may drop its state now, so its reported position and its pending replies no longer count. */
+  #remove({ node }: ReplicaProgress): void {
     this.replicas.delete(node);
     if (this.#proposed.has(node)) this.replicas.set(node, new ReplicaProgress(node));
   }
 
-  #refused(link: ReplicaProgress, isCertain: boolean): void {
-    link.backOff();
-    if (isCertain && this.isRequired(link)) this.#giveUp(link);
+  #onRefusal(progress: ReplicaProgress, isPermanent: boolean): void {
+    progress.backOff();
+    if (isPermanent && this.isRequired(progress)) this.#giveUp(progress);
   }
 
-  #giveUp(link: ReplicaProgress): void {
-    link.giveUp();
+  #giveUp(progress: ReplicaProgress): void {
+    progress.giveUp();
     this.#advance();
   }
 
   /**
-   * It answers, so it may stay or join, if it has all that was ever acknowledged. Between two records that we have seen
-   * there may have been one that did not name it, and then it may have dropped everything. Only who was told of this
-   * record forgets all before it: so it joins with what it says after that. One that takes commits and is still behind
-   * is awaited: what is acknowledged stands still until it has that, or has been silent for too long.
+   * A replica that replies and has every committed entry may stay in the ISR, or join it. Between two records that this
+   * owner has seen there may be one that does not name the replica, and then it may have dropped its state. So it joins
+   * only with a position that it reports after a request with the current record revision. A replica that takes commits
+   * but is still behind becomes required: the commit index waits until it has caught up or was silent for too long.
    */
-  #consider(link: ReplicaProgress): void {
-    if (!link.hasAnswered || link.mode !== 'following') return;
-    const hasAll = link.acked >= this.#committed;
-    if (!hasAll && (link.isInIsr || !link.hasAdvanced || link.vainTicks > 0)) return;
-    if (!this.#isAmending) link.isLeaving = false;
-    if (!link.isWanted || link.isInIsr || link.isLeaving) return;
-    const isTold = link.provenRevision >= this.#revision;
-    if (!isTold) link.mode = 'unknown';
-    link.isJoining ||= isTold && hasAll;
-    link.isCatchingUp = isTold && !hasAll;
+  #joinIfCaughtUp(progress: ReplicaProgress): void {
+    if (!progress.hasReplied || progress.mode !== 'replicating') return;
+    const isCaughtUp = progress.acked >= this.#committed;
+    if (!isCaughtUp && (progress.isInIsr || !progress.hasAdvanced || progress.catchUpBackoffTicks > 0)) return;
+    if (!this.#isUpdatingIsr) progress.isLeaving = false;
+    if (!progress.isWanted || progress.isInIsr || progress.isLeaving) return;
+    const hasSeenRecord = progress.ackedRevision >= this.#revision;
+    if (!hasSeenRecord) progress.mode = 'probing';
+    progress.isJoining ||= hasSeenRecord && isCaughtUp;
+    progress.isCatchingUp = hasSeenRecord && !isCaughtUp;
   }
 
-  /** In pools without disks another life of a copy has nothing, so the record must name the life that has it. */
+  /** In a pool in memory the record must name the generation that has the state: any other has lost it. */
   #generationOf({ generation, recordedGeneration, acked }: ReplicaProgress): number {
-    const isNewLife = this.#options.durability === 'memory' && acked >= 0 && acked >= this.#committed;
-    return (isNewLife ? generation : recordedGeneration) ?? recordedGeneration ?? generation ?? 0;
+    const hasRestarted = this.#options.durability === 'memory' && acked >= 0 && acked >= this.#committed;
+    return (hasRestarted ? generation : recordedGeneration) ?? recordedGeneration ?? generation ?? 0;
   }
 
   #advance(): void {
     if (!this.#isSelfRecorded) return;
     let seq = this.#durable;
-    for (const link of this.replicas.values()) if (this.isRequired(link)) seq = Math.min(seq, link.acked);
+    for (const progress of this.replicas.values()) if (this.isRequired(progress)) seq = Math.min(seq, progress.acked);
     if (seq > this.#committed) this.#committed = seq;
   }
 }
 
-function isSelf(recorded: number | undefined, { self, durability }: ReplicationLogOptions): boolean {
+function isSelfInIsr(recorded: number | undefined, { self, durability }: ReplicationLogOptions): boolean {
   return durability === 'memory' ? recorded === self.generation : recorded !== undefined;
 }
 
-function stays({ isInIsr, isWanted, isLeaving }: ReplicaProgress): boolean {
+function staysInIsr({ isInIsr, isWanted, isLeaving }: ReplicaProgress): boolean {
   return isInIsr && isWanted && !isLeaving;
 }
 
-/** The record should name it. */
-function belongs(link: ReplicaProgress): boolean {
-  return link.isJoining || stays(link);
+/** The record should name it in the ISR. */
+function belongsInIsr(progress: ReplicaProgress): boolean {
+  return progress.isJoining || staysInIsr(progress);
 }
 
-/** The copy is where our last step has left it. */
-function isStepOf({ snapshot }: ReplicaProgress, standing: ReplicaStatus): boolean {
-  return snapshot !== undefined && standing.snapshot === snapshot.snapshot && standing.step === snapshot.step - 1;
+/** The replica has done the last step that was sent. */
+function confirmsStepOf({ snapshot }: ReplicaProgress, status: ReplicaStatus): boolean {
+  return snapshot !== undefined && status.snapshot === snapshot.snapshot && status.step === snapshot.step - 1;
 }

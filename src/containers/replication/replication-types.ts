@@ -1,27 +1,56 @@
 /**
- * Options, counters and events of replication. Some times are ticks, so a process that slept does not blame its
- * replicas.
+ * Ports, options, metrics and events of replication. Timeouts of replicas are counted in ticks, so that a process that
+ * was paused does not blame its replicas.
  */
+import type { NodeId } from '../../base/ids.ts';
+import type { Address, Clock, Identity, RowStore, Streams } from '../../base/ports.ts';
+import type { Registry } from '../../base/registry.ts';
+
+export type ReplicationPorts = {
+  readonly self: Pick<Identity, 'id' | 'generation'>;
+  readonly store: Pick<RowStore, 'read' | 'write'>;
+  readonly streams: Pick<Streams, 'request'>;
+  readonly registry: Pick<Registry, 'transact' | 'range'>;
+  readonly clock: Clock;
+  readonly addressOf: (node: NodeId) => Address | undefined;
+  /** That generation of the node has certainly ended: no commit needs to wait for it. */
+  readonly isGone?: (node: NodeId, generation: number) => boolean;
+  readonly emit: (event: ReplicationEvent) => void;
+  readonly halted: (error: unknown) => void;
+};
+
+export type ReplicationMetrics = Readonly<ReplicationCounters> & {
+  /** Containers that this node has open as owner. */
+  readonly open: number;
+  readonly held: number;
+  /** Commits that wait for the owner's disk or for replicas. */
+  readonly waiting: number;
+  /** Replicas of open containers that are not in the ISR. */
+  readonly lagging: number;
+  readonly tailBytes: number;
+  readonly sweeping: number;
+};
 
 export type ReplicationSettings = {
-  /** A copy that a commit waits for in vain for so long is taken out of the set in sync. */
+  /** A replica that keeps a commit waiting for so long is removed from the ISR. */
   readonly copyAckTimeoutMs: number;
-  /** A container that is closed waits so long for its commits. */
+  /** How long the close of a container waits for its pending commits. */
   readonly closeTimeoutMs: number;
   readonly recordUpdateTimeoutMs: number;
-  /** Acknowledged commits that an owner keeps in memory for copies that were away: per container, and all together. */
+  /**
+   * Bytes of acknowledged commits that an owner keeps for returning replicas: per container, and for all containers.
+   */
   readonly tailBytesMax: number;
   readonly tailsBytesMax: number;
-  /** Commits of one container that wait. More end in CAPACITY. */
+  /** Pending commits of one container. More end in CAPACITY. */
   readonly waitingMax: number;
   readonly waitingBytesMax: number;
-  /** Copies that get a snapshot from this node at one time. */
+  /** Replicas that receive a snapshot from this node at the same time. */
   readonly snapshotsMax: number;
-  /** Containers of which this node has anything. */
+  /** Containers of which this node stores a replica. */
   readonly replicasMax: number;
 };
 
-/** Some times are counted in ticks, so that a process that slept does not blame others for it. */
 export type ReplicationOptions = ReplicationSettings & {
   readonly tickMs: number;
   readonly copyAckTicks: number;
@@ -52,9 +81,24 @@ export function replicationOptionsOf(settings: ReplicationSettings): Replication
 export type ReplicationCounters = {
   commits: number;
   commitBytes: number;
-  /** Copies taken into the set in sync, and out of it. */
+  /** Replicas that joined the ISR, and that left it. */
   joined: number;
   left: number;
-  /** Logs that ended before they were closed. */
+  /** Replicators that ended before their container was closed. */
   lost: number;
 };
+
+type OfContainer = { readonly pool: string; readonly container: number };
+
+/** Emitted after the fact. Kind and fields are part of the event log of a node. */
+export type ReplicationEvent =
+  /** The ISR has changed; both lists are without the owner. */
+  | ({ readonly kind: 'inSync'; readonly nodes: readonly NodeId[]; readonly left: readonly NodeId[] } & OfContainer)
+  /** The replicator of the owner ended before the container was closed. */
+  | ({ readonly kind: 'lost'; readonly reason: string } & OfContainer)
+  /** State on this node is unreadable or missing. */
+  | ({ readonly kind: 'corrupt'; readonly reason: string } & OfContainer)
+  /** The replica is deleted from this node, because the record does not name the node. */
+  | { readonly kind: 'dropped'; readonly pool: number; readonly container: number }
+  /** The replicas of an earlier generation could not be listed, so they were not compared with the records. */
+  | { readonly kind: 'unreconciled'; readonly reason: string };

@@ -1,8 +1,7 @@
 /**
- * Owner's side: writes commits to its disk and to all replicas at once, keeps the ISR right, acknowledges in order.
- * Ends at the first sign of another owner.
- *
- * The first sign of another owner ends it: a copy or the registry that answers FENCED, or a record with another fence.
+ * The owner's side of one container: writes commits to its disk and to all replicas at once, keeps the ISR in the
+ * record correct, and acknowledges in order. The first sign of another owner ends it: a replica or the registry that
+ * replies FENCED, or a record with another fence. After that it sends, writes and acknowledges nothing.
  */
 import { BoundedQueue } from '../../base/collections/bounded-queue.ts';
 import { type Done, type ErrorCode, type Outcome, RemusterError, failure, success } from '../../base/errors.ts';
@@ -10,7 +9,7 @@ import type { NodeId } from '../../base/ids.ts';
 import type { Clock, StoreRows, StoreWrite } from '../../base/ports.ts';
 import { replicationLimits } from '../../messages/replication.ts';
 import type { ContainerRecord, NodeInstance } from '../../placement/state/container-records.ts';
-import type { ContainerChange, ContainerLog, OpenedLog, StateEntry } from '../contract.ts';
+import type { ContainerLog, OpenedLog, OwnedContainerChange, StateEntry } from '../contract.ts';
 import type { AckPacer } from './ack-pacer.ts';
 import { ReplicaSender, type ReplicaSenderPorts } from './replica-sender.ts';
 import type { ReplicationCounters, ReplicationOptions } from './replication-types.ts';
@@ -34,34 +33,34 @@ export type ReplicatorPorts = ReplicaSenderPorts & {
   readonly options: ReplicationOptions;
   readonly budget: LogTailBudget;
   readonly counters: ReplicationCounters;
-  /** Changes the record under our fence: whom it names as in sync, decided by the record of that revision. */
+  /** Writes the ISR into the record under the fence of this owner; it was decided with the record of that revision. */
   readonly updateIsr: (inSync: readonly NodeInstance[], revision: number, done: Done<ContainerRecord>) => void;
-  /** Those who had to wait are flushed. */
-  readonly turns: AckPacer<Replicator>;
-  /** `flush` is called at the end of this turn. */
-  readonly wake: (container: Replicator) => void;
-  /** It is over, for whatever reason. */
+  /** Flushes replicators whose acknowledgements had to wait for the next turn. */
+  readonly ackPacer: AckPacer<Replicator>;
+  /** Calls `flush` at the end of this turn. */
+  readonly scheduleFlush: (container: Replicator) => void;
+  /** The replicator has ended, closed or lost. */
   readonly ended: (container: Replicator) => void;
-  readonly tell: (what: 'unreadable' | 'lost', reason: string) => void;
+  readonly emit: (what: 'unreadable' | 'lost', reason: string) => void;
 };
 
-type Waiter = {
+type PendingAck = {
   readonly seq: number;
   readonly bytes: number;
   readonly error: ErrorCode | undefined;
   readonly done: Done<void>;
 };
 
-const waitersMax = 100_000;
+const pendingAcksMax = 100_000;
 const writeBytesMax = 4 * 2 ** 20;
 const pageBytesMax = 256 * 2 ** 10;
 const readBytesMax = 4 * 2 ** 20;
-const amendPauseTicks = 2;
+const isrUpdateRetryTicks = 2;
 
 export class Replicator {
-  readonly change: ContainerChange & { readonly record: ContainerRecord };
+  readonly change: OwnedContainerChange;
   readonly #ports: ReplicatorPorts;
-  readonly #holding: ReplicaStore;
+  readonly #localReplica: ReplicaStore;
   readonly #slot: StateSlot;
   readonly #prefix: string;
   readonly #log: ReplicationLog;
@@ -70,55 +69,55 @@ export class Replicator {
   readonly #lost: (reason: string) => void;
   #opened: Done<OpenedLog> | undefined;
   #entries: readonly StateEntry[] | undefined;
-  readonly #waiters = new BoundedQueue<Waiter>(waitersMax);
-  #waitingBytes = 0;
-  /** Set until those who were refused have heard of it: what they would have written cannot be built upon. */
-  #refusing: ErrorCode | undefined;
+  readonly #acks = new BoundedQueue<PendingAck>(pendingAcksMax);
+  #pendingBytes = 0;
+  /** Set until all refused callers have their reply: a commit must not build on one that was refused. */
+  #refusal: ErrorCode | undefined;
   #issued: number;
-  /** Of the last record that was seen. */
+  /** Revision of the last known record. */
   #revision: number;
   #isWriting = false;
-  /** The journal calls when it begins its next write. */
-  #isPreparing = false;
-  #storeTries = 0;
-  #isStorePaused = false;
-  #amendPause = 0;
+  /** Registered with the group commit, which calls back before its next write. */
+  #isWriteScheduled = false;
+  #failedWrites = 0;
+  #isWriteDelayed = false;
+  #isrUpdateDelayTicks = 0;
   #closing: { readonly done: Done<void>; ticks: number } | undefined;
-  #isOver = false;
+  #hasEnded = false;
 
   constructor(
     ports: ReplicatorPorts,
-    holding: ReplicaStore,
-    change: ContainerChange & { readonly record: ContainerRecord },
+    localReplica: ReplicaStore,
+    change: OwnedContainerChange,
     lost: (reason: string) => void,
     opened: Done<OpenedLog>,
   ) {
     const { pool, container, record } = change;
-    const { slot, position } = holding.meta;
+    const { slot, position } = localReplica.meta;
     this.change = change;
     this.#ports = ports;
-    this.#holding = holding;
+    this.#localReplica = localReplica;
     this.#slot = slot as StateSlot;
     this.#lost = lost;
     this.#opened = opened;
     this.#issued = position.seq;
     this.#revision = change.revision;
-    this.#prefix = slotPrefix(holding.pool, holding.container, this.#slot);
+    this.#prefix = slotPrefix(localReplica.pool, localReplica.container, this.#slot);
     const { self, options } = ports;
     const { durability, major } = pool.record;
     const { fence } = record;
-    const quietTicksMax = options.copyAckTicks + 1;
-    this.#log = new ReplicationLog({ self, fence, base: position, durability, quietTicksMax });
+    const silentTicksMax = options.copyAckTicks + 1;
+    this.#log = new ReplicationLog({ self, fence, base: position, durability, silentTicksMax });
     this.#share = ports.budget.join(() => {
-      if (!this.#isOver) this.#trim(0);
+      if (!this.#hasEnded) this.#trim(0);
     });
-    const reader = new StateReader(holding.shelf.store, this.#prefix, pageBytesMax);
+    const reader = new StateReader(localReplica.storage.store, this.#prefix, pageBytesMax);
     const state = { pool: major, container, fence, inMemory: durability === 'memory' };
     const events = {
-      ended: (verdict: ReplicaReplyEffect) => this.#answered(verdict),
+      ended: (effect: ReplicaReplyEffect) => this.#onReply(effect),
       issued: () => this.#issued,
       revision: () => this.#revision,
-      unreadable: () => ports.tell('unreadable', 'the state cannot be read for a copy'),
+      unreadable: () => ports.emit('unreadable', 'the state cannot be read for a snapshot'),
     };
     this.#sender = new ReplicaSender(ports, events, state, this.#log, reader);
   }
@@ -128,14 +127,14 @@ export class Replicator {
   }
 
   get waiting(): number {
-    return this.#waiters.length;
+    return this.#acks.length;
   }
 
-  /** Reads the state and brings the copies to it. */
-  begin(): void {
+  /** Reads the state and brings all required replicas to it. */
+  start(): void {
     this.#log.onRecord(this.change.record, this.#revision);
-    new StateReader(this.#holding.shelf.store, this.#prefix, readBytesMax).all((outcome) => {
-      if (this.#isOver) return;
+    new StateReader(this.#localReplica.storage.store, this.#prefix, readBytesMax).all((outcome) => {
+      if (this.#hasEnded) return;
       if (!outcome.ok) return this.#end(outcome.error.message, outcome.error);
       this.#entries = outcome.value;
       this.flush();
@@ -143,78 +142,79 @@ export class Replicator {
     this.flush();
   }
 
-  /** The record as it is now. It is over if that is not ours. */
+  /** A record with another owner or fence ends the replicator. */
   recordChanged(record: ContainerRecord | undefined, revision: number): void {
-    if (this.#isOver) return;
+    if (this.#hasEnded) return;
     this.#revision = revision;
     const { owner, fence } = this.change.record;
-    const isOurs = record?.fence === fence && record.owner?.node === owner?.node;
-    if (!isOurs || record.owner?.generation !== owner?.generation) return this.fenced('the record names another owner');
+    const isOwned = record?.fence === fence && record.owner?.node === owner?.node;
+    if (!isOwned || record.owner?.generation !== owner?.generation)
+      return this.fenced('the record names another owner');
     this.#log.onRecord(record, revision);
-    this.#ports.wake(this);
+    this.#ports.scheduleFlush(this);
   }
 
   fenced(reason: string): void {
-    if (!this.#isOver) this.#end(reason, new RemusterError('FENCED', reason));
+    if (!this.#hasEnded) this.#end(reason, new RemusterError('FENCED', reason));
   }
 
   peerLost(node: NodeId): void {
-    if (this.#isOver) return;
+    if (this.#hasEnded) return;
     this.#sender.abandon(node);
-    this.#ports.wake(this);
+    this.#ports.scheduleFlush(this);
   }
 
   peerReturned(node: NodeId): void {
-    const link = this.#log.replicas.get(node);
-    if (this.#isOver || link === undefined) return;
-    link.resetBackoff();
-    this.#ports.wake(this);
+    const progress = this.#log.replicas.get(node);
+    if (this.#hasEnded || progress === undefined) return;
+    progress.resetBackoff();
+    this.#ports.scheduleFlush(this);
   }
 
   tick(): void {
     this.#log.tick();
     this.#sender.abandonGone();
-    this.#amendPause = Math.max(0, this.#amendPause - 1);
-    this.#isStorePaused = false;
+    this.#isrUpdateDelayTicks = Math.max(0, this.#isrUpdateDelayTicks - 1);
+    this.#isWriteDelayed = false;
     if (this.#closing !== undefined && ++this.#closing.ticks > this.#ports.options.closeTicks) {
-      return this.#end('it was closed while commits were under way', new RemusterError('FENCED'));
+      return this.#end('the close timed out with commits pending', new RemusterError('FENCED'));
     }
     this.flush();
   }
 
-  /** Does everything that can be done now. */
+  /** Writes, sends and acknowledges all that is possible now. */
   flush(): void {
-    if (this.#isOver) return;
-    this.#prepare();
+    if (this.#hasEnded) return;
+    this.#scheduleWrite();
     this.#sender.sendPending();
-    this.#amend();
-    this.#release();
+    this.#updateIsr();
+    this.#acknowledge();
   }
 
   #commit(writes: readonly StoreWrite[], done: Done<void>): void {
     const bytes = commitBytes(writes);
-    this.#refusing ??= this.#refusalOf(writes, bytes);
-    const error = this.#refusing;
+    this.#refusal ??= this.#refusalOf(writes, bytes);
+    const error = this.#refusal;
     if (error === undefined && writes.length > 0) {
       this.#log.append(this.#isInMemory ? unpackedCommit(writes, bytes) : packedCommit(writes, bytes));
       this.#ports.budget.used(this.#share, this.#log.tail.bytes);
       this.#ports.counters.commits += 1;
       this.#ports.counters.commitBytes += bytes;
     }
-    const waiter = { seq: this.#log.tail.last, bytes, error, done };
-    if (this.#isOver || !this.#waiters.push(waiter)) {
+    const ack = { seq: this.#log.tail.last, bytes, error, done };
+    if (this.#hasEnded || !this.#acks.push(ack)) {
       const refused = error === undefined ? failure('CAPACITY', undefined, 'maybe') : notWritten(error);
       return void this.#ports.clock.schedule(0, () => done(refused));
     }
-    this.#waitingBytes += bytes;
-    this.#ports.wake(this);
+    this.#pendingBytes += bytes;
+    this.#ports.scheduleFlush(this);
   }
 
   #refusalOf(writes: readonly StoreWrite[], bytes: number): ErrorCode | undefined {
     const { commitBytesMax, commitWritesMax, stateKeyCharactersMax } = replicationLimits;
     const { waitingMax, waitingBytesMax } = this.#ports.options;
-    if (this.#isOver || this.#closing !== undefined) return 'FENCED';
-    if (this.#waiters.length >= waitingMax || this.#waitingBytes + bytes > waitingBytesMax + commitBytesMax) {
+    if (this.#hasEnded || this.#closing !== undefined) return 'FENCED';
+    if (this.#acks.length >= waitingMax || this.#pendingBytes + bytes > waitingBytesMax + commitBytesMax) {
       return 'CAPACITY';
     }
     if (bytes > commitBytesMax || writes.length > commitWritesMax) return 'TOO_LARGE';
@@ -226,31 +226,31 @@ export class Replicator {
   }
 
   #close(done: Done<void>): void {
-    if (this.#isOver) {
+    if (this.#hasEnded) {
       this.#ports.clock.schedule(0, () => done(success(undefined)));
       return;
     }
     this.#closing ??= { done, ticks: 0 };
-    this.#ports.wake(this);
+    this.#ports.scheduleFlush(this);
   }
 
-  /** Nothing is put together before our disk is free: until then more may come. */
-  #prepare(): void {
+  /** Commits gather until the disk is free; then they are written and sent as one batch. */
+  #scheduleWrite(): void {
     const hasNothing = this.#issued >= this.#log.tail.last;
-    if (this.#isPreparing || this.#isWriting || this.#isStorePaused || hasNothing) return;
-    this.#isPreparing = true;
-    this.#holding.shelf.journal.beforeWrite(() => {
-      this.#isPreparing = false;
-      if (this.#isOver) return;
-      this.#store();
+    if (this.#isWriteScheduled || this.#isWriting || this.#isWriteDelayed || hasNothing) return;
+    this.#isWriteScheduled = true;
+    this.#localReplica.storage.groupCommit.beforeWrite(() => {
+      this.#isWriteScheduled = false;
+      if (this.#hasEnded) return;
+      this.#writePending();
       this.#sender.sendPending();
     });
   }
 
-  /** Everything that waits goes to the disk together, and to the copies at the same time. */
-  #store(): void {
+  /** Writes all commits that are not on disk yet as one batch. */
+  #writePending(): void {
     const { tail } = this.#log;
-    if (this.#isWriting || this.#isStorePaused || this.#issued >= tail.last) return;
+    if (this.#isWriting || this.#isWriteDelayed || this.#issued >= tail.last) return;
     const commits = tail.after(this.#issued, tail.last, writeBytesMax);
     const seq = this.#issued + commits.length;
     this.#issued = seq;
@@ -261,101 +261,102 @@ export class Replicator {
       this.#addRows(batch, commit);
       bytes += commit.bytes;
     }
-    const isTaken = this.#holding.runExclusive((over, error) => {
-      const { meta } = this.#holding;
+    const isAccepted = this.#localReplica.runExclusive((release, error) => {
+      const { meta } = this.#localReplica;
       const end = (outcome: Outcome<void>): void => {
-        over();
-        this.#stored(seq, outcome);
+        release();
+        this.#onWritten(seq, outcome);
       };
-      if (this.#isOver || error !== undefined) return end({ ok: false, error: error ?? new RemusterError('FENCED') });
+      if (this.#hasEnded || error !== undefined) return end({ ok: false, error: error ?? new RemusterError('FENCED') });
       const { fence } = this.change.record;
-      // A later owner has written here between two writes of ours.
-      if (meta.maxFence > fence || meta.slot !== this.#slot) return end(failure('FENCED', 'a later owner was here'));
-      this.#holding.write(batch, bytes, { slot: this.#slot, position: { fence, seq }, maxFence: fence }, end);
+      // A later owner may write here between two writes of this owner.
+      const isSuperseded = meta.maxFence > fence || meta.slot !== this.#slot;
+      if (isSuperseded) return end(failure('FENCED', 'a later owner has written here'));
+      this.#localReplica.write(batch, bytes, { slot: this.#slot, position: { fence, seq }, maxFence: fence }, end);
     });
-    if (!isTaken) this.#stored(seq, failure('STORE_FAILED', 'too much waits for this container'));
+    if (!isAccepted) this.#onWritten(seq, failure('STORE_FAILED', 'too many operations wait for the replica'));
   }
 
   get #isInMemory(): boolean {
     return this.change.pool.record.durability === 'memory';
   }
 
-  /** What no disk and no wire needs is not packed. */
+  /** In a pool in memory commits stay unpacked. */
   #addRows(batch: (StoreWrite | StoreRows)[], commit: ReplicatedCommit): void {
     if (!this.#isInMemory) batch.push({ prefix: this.#prefix, packed: packedRowsOf(commit) });
     else for (const { key, value } of commit.writes) batch.push({ key: this.#prefix + key, value });
   }
 
-  #stored(seq: number, outcome: Outcome<void>): void {
+  #onWritten(seq: number, outcome: Outcome<void>): void {
     this.#isWriting = false;
-    if (this.#isOver) return;
+    if (this.#hasEnded) return;
     if (outcome.ok) {
-      this.#storeTries = 0;
+      this.#failedWrites = 0;
       this.#log.onStored(seq);
-      // Who is in sync cannot fall behind what all have; whoever is not may still come back for it.
+      // A replica in the ISR never needs committed entries; a lagging one may return and need them.
       this.#trim(this.#log.lagging === 0 ? 0 : this.#ports.options.tailBytesMax);
     } else {
-      this.#notStored(outcome.error);
+      this.#onWriteFailed(outcome.error);
     }
     this.flush();
   }
 
-  #notStored(error: RemusterError): void {
+  #onWriteFailed(error: RemusterError): void {
     this.#issued = this.#log.durable;
     if (error.code === 'FENCED') return this.fenced(error.message);
-    if (!this.#log.hasUnstoredSent && error.code === 'STORE_FULL') return this.#takeBack();
-    // A copy may have it, so it can neither be said to have failed nor be forgotten.
-    this.#isStorePaused = true;
-    this.#storeTries += 1;
-    if (this.#storeTries > this.#ports.options.copyAckTicks) this.#end(error.message, error);
+    if (!this.#log.hasUnstoredSent && error.code === 'STORE_FULL') return this.#rollBack();
+    // A replica may have the commit, so the outcome is unknown: the write is retried.
+    this.#isWriteDelayed = true;
+    this.#failedWrites += 1;
+    if (this.#failedWrites > this.#ports.options.copyAckTicks) this.#end(error.message, error);
   }
 
-  /** Nobody else has seen it: those who wait for it hear that it has not happened, and the container goes on. */
-  #takeBack(): void {
+  /** No replica has the refused commits: their callers get STORE_FULL, and the container goes on. */
+  #rollBack(): void {
     this.#log.rollBack();
-    const waiters = [...this.#waiters];
-    this.#waiters.clear();
-    for (const waiter of waiters) {
-      const isStored = waiter.seq <= this.#log.durable;
-      this.#waiters.push(isStored ? waiter : { ...waiter, seq: this.#log.durable, error: 'STORE_FULL' });
+    const pending = [...this.#acks];
+    this.#acks.clear();
+    for (const ack of pending) {
+      const isStored = ack.seq <= this.#log.durable;
+      this.#acks.push(isStored ? ack : { ...ack, seq: this.#log.durable, error: 'STORE_FULL' });
     }
-    this.#refusing = 'STORE_FULL';
+    this.#refusal = 'STORE_FULL';
   }
 
-  #answered(verdict: ReplicaReplyEffect): void {
-    if (verdict === 'fenced') this.fenced('a copy has seen a later owner');
+  #onReply(effect: ReplicaReplyEffect): void {
+    if (effect === 'fenced') this.fenced('a replica has seen a later owner');
     else this.flush();
   }
 
-  #amend(): void {
-    if (this.#amendPause > 0) return;
+  #updateIsr(): void {
+    if (this.#isrUpdateDelayTicks > 0) return;
     const inSync = this.#log.wantedIsr();
     if (inSync === undefined) return;
     this.#log.isrUpdateStarted(inSync);
     this.#ports.updateIsr(inSync, this.#revision, (outcome) => {
-      if (this.#isOver) return;
+      if (this.#hasEnded) return;
       if (!outcome.ok && outcome.error.code === 'FENCED') return this.fenced(outcome.error.message);
-      if (!outcome.ok) this.#amendPause = amendPauseTicks;
+      if (!outcome.ok) this.#isrUpdateDelayTicks = isrUpdateRetryTicks;
       this.#log.isrUpdateEnded(outcome.ok ? outcome.value : undefined);
       this.flush();
     });
   }
 
-  #release(): void {
+  #acknowledge(): void {
     const { committed } = this.#log;
-    if (committed >= 0) this.#open();
-    for (let head = this.#waiters.peek(); head !== undefined && head.seq <= committed; head = this.#waiters.peek()) {
-      if (!this.#ports.turns.tryAck(this)) return;
-      this.#waiters.shift();
-      this.#waitingBytes -= head.bytes;
-      if (head.error !== undefined && this.#waiters.peek()?.error === undefined) this.#refusing = undefined;
+    if (committed >= 0) this.#completeOpen();
+    for (let head = this.#acks.peek(); head !== undefined && head.seq <= committed; head = this.#acks.peek()) {
+      if (!this.#ports.ackPacer.tryAck(this)) return;
+      this.#acks.shift();
+      this.#pendingBytes -= head.bytes;
+      if (head.error !== undefined && this.#acks.peek()?.error === undefined) this.#refusal = undefined;
       head.done(head.error === undefined ? success(undefined) : notWritten(head.error));
     }
-    const isIdle = this.#waiters.length === 0 && !this.#isWriting;
-    if (this.#closing !== undefined && isIdle && !this.#isOver) this.#end('closed', undefined);
+    const isIdle = this.#acks.length === 0 && !this.#isWriting;
+    if (this.#closing !== undefined && isIdle && !this.#hasEnded) this.#end('closed', undefined);
   }
 
-  #open(): void {
+  #completeOpen(): void {
     const opened = this.#opened;
     if (opened === undefined || this.#entries === undefined) return;
     this.#opened = undefined;
@@ -373,27 +374,27 @@ export class Replicator {
     this.#ports.budget.used(this.#share, this.#log.tail.bytes);
   }
 
-  /** Nothing is sent, written or acknowledged from now on. Without an error it was wanted, and nothing is under way. */
+  /** Without an error the container was closed, and no commit is pending. */
   #end(reason: string, error: RemusterError | undefined): void {
-    this.#isOver = true;
+    this.#hasEnded = true;
     this.#sender.stop();
-    this.#ports.budget.truncated(this.#share);
-    if (error !== undefined) this.#holding.usedFence = this.change.record.fence;
+    this.#ports.budget.leave(this.#share);
+    if (error !== undefined) this.#localReplica.usedFence = this.change.record.fence;
     this.#ports.ended(this);
-    const waiters = [...this.#waiters];
-    this.#waiters.clear();
-    // A replica may have it, and the next owner may find it there: it is unknown whether it has happened.
-    for (const { error: refused, done } of waiters) done(refused ? notWritten(refused) : failure('FENCED', reason));
+    const pending = [...this.#acks];
+    this.#acks.clear();
+    // The next owner may find these commits at a replica: their outcome is unknown.
+    for (const { error: refused, done } of pending) done(refused ? notWritten(refused) : failure('FENCED', reason));
     const { opened, closing } = { opened: this.#opened, closing: this.#closing };
     this.#opened = undefined;
     if (opened !== undefined) opened({ ok: false, error: error ?? new RemusterError('FENCED', reason) });
     else if (closing !== undefined) closing.done(success(undefined));
     else this.#lost(reason);
-    if (error !== undefined) this.#ports.tell('lost', reason);
+    if (error !== undefined) this.#ports.emit('lost', reason);
   }
 }
 
-/** Refused before its rows entered the log, or taken back from it before any replica saw them. */
+/** Refused before the commit entered the log, or rolled back before any replica got it. */
 function notWritten(code: ErrorCode): Outcome<never> {
   return failure(code, undefined, 'no');
 }

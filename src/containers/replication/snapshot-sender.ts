@@ -1,27 +1,24 @@
 /**
- * Order of snapshot steps under writes: page, commits, ..., install. A page is read after the commits before it were
- * sent, so the replica ends exact.
- *
- * Pages of the state are read one after the other from the disk, with the commits made meanwhile in between:
+ * The order of snapshot steps while writes go on: pages of the state, with the commits of the meantime in between.
  *
  *   page, commits, page, commits, ... last page, commits, install
  *
- * A page is never older than the commits sent before it: only commits that are on our disk are sent, and a page is read
- * after that. Writes are absolute, so the copy is exact as soon as it has every commit that any page could have shown.
+ * A page is read after the commits before it are on the owner's disk, so it is never older than they are. Writes are
+ * absolute, so the replica equals the owner once it has every commit that any page may contain.
  */
 import type { StateEntry } from '../contract.ts';
 
 export class SnapshotSender {
   readonly snapshot: number;
-  /** Of the next request. */
+  /** Number of the next step. */
   step = 0;
-  /** Commits up to here are in the copy. */
+  /** The last commit sent in this snapshot. */
   sent: number;
   /** The key before the next page; undefined before the first. */
   cursor: string | undefined;
   #isWhole = false;
-  /** No page has shown a later commit than this. */
-  #shown = -1;
+  /** No page contains a later commit. */
+  #newestInPages = -1;
   #isPageNext = true;
 
   constructor(snapshot: number, durable: number) {
@@ -29,24 +26,24 @@ export class SnapshotSender {
     this.sent = durable;
   }
 
-  /** `durable`: the last commit on our disk. */
+  /** `durable`: the last commit on the owner's disk. */
   next(durable: number): 'page' | 'commits' | 'wait' {
     const hasCommits = durable > this.sent;
     if (!this.#isWhole) return this.#isPageNext || !hasCommits ? 'page' : 'commits';
     return hasCommits ? 'commits' : 'wait';
   }
 
-  /** `issued`: the last commit that was on its way to the disk when the page had been read. True: install with it. */
+  /** `issued`: the last commit given to the disk when the page had been read. True: this step installs the snapshot. */
   pageSent(entries: readonly StateEntry[], isLast: boolean, issued: number): boolean {
     this.step += 1;
     this.#isPageNext = false;
-    this.#shown = issued;
+    this.#newestInPages = issued;
     this.cursor = entries.at(-1)?.key ?? this.cursor;
     this.#isWhole = isLast;
     return this.#isExact;
   }
 
-  /** True: install with it. */
+  /** True: this step installs the snapshot. */
   commitsSent(last: number): boolean {
     this.step += 1;
     this.#isPageNext = true;
@@ -55,6 +52,6 @@ export class SnapshotSender {
   }
 
   get #isExact(): boolean {
-    return this.#isWhole && this.sent >= this.#shown;
+    return this.#isWhole && this.sent >= this.#newestInPages;
   }
 }

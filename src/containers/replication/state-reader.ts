@@ -1,6 +1,6 @@
 /**
- * Reads the rows of one slot page by page in key order. The store counts rows, so their number follows the sizes found;
- * a page stays within its bytes unless a single row is larger.
+ * Reads the rows of one slot page by page in key order. The store limits rows, not bytes, so the row limit adapts to
+ * the sizes found; a page exceeds its bytes only if a single row does.
  */
 import { type Done, success } from '../../base/errors.ts';
 import type { Store, StoreEntry } from '../../base/ports.ts';
@@ -24,7 +24,7 @@ export class StateReader {
     this.#bytesMax = bytesMax;
   }
 
-  /** What comes behind that key; from the beginning without one. */
+  /** The page after that key; the first page without one. */
   page(after: string | undefined, done: Done<StatePage>): void {
     const { from, to } = slotRows(this.#prefix);
     const limit = this.#rows;
@@ -33,19 +33,19 @@ export class StateReader {
     });
   }
 
-  /** Everything, in order. */
+  /** All rows, in key order. */
   all(done: Done<readonly StateEntry[]>): void {
     const found: StateEntry[] = [];
-    const more = (after: string | undefined): void => {
+    const readAfter = (after: string | undefined): void => {
       this.page(after, (outcome) => {
         if (!outcome.ok) return done(outcome);
         const { entries, isLast } = outcome.value;
         for (const entry of entries) found.push(entry);
         if (isLast) done(success(found));
-        else more(entries.at(-1)?.key);
+        else readAfter(entries.at(-1)?.key);
       });
     };
-    more(undefined);
+    readAfter(undefined);
   }
 
   #pageOf(rows: readonly StoreEntry[], limit: number): StatePage {

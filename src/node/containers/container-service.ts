@@ -248,7 +248,7 @@ export class ContainerService {
     const ours = new Set(copies.hostedReplicas().map(({ pool, id }) => `${pool}/${id}`));
     copies.reconcile((major, container) => {
       const pool = this.table.poolByNumber(major);
-      return pool !== undefined && ours.has(`${pool.name}/${container}`) ? 'mine' : 'notMine';
+      return pool !== undefined && ours.has(`${pool.name}/${container}`) ? 'keep' : 'drop';
     });
   }
 

@@ -1,6 +1,6 @@
 /**
- * A small pretend world for the tests of this folder: nodes with disks, one registry, a wire that delays, loses and
- * doubles, and whoever plays the leader. Each node opens what the records give to it. Holds no tests itself.
+ * A simulated cluster for tests of replication: nodes with disks, one registry, a network that delays, loses and
+ * duplicates. The test plays the leader; each node opens the containers that the records assign to it.
  */
 import assert from 'node:assert/strict';
 import { type Done, type Outcome, failure } from '../../../src/base/errors.ts';
@@ -25,7 +25,7 @@ import { SimulatedProcess } from '../../../src/simulation/engine/simulated-proce
 import { simulatedStore } from '../../../src/simulation/world/simulated-store.ts';
 import { Timeline } from '../../../src/simulation/engine/timeline.ts';
 import type { ContainerChange, ContainerLog, KnownPool, StateEntry } from '../../../src/containers/contract.ts';
-import type { ReplicationEvent } from '../../../src/containers/replication/copies-event.ts';
+import type { ReplicationEvent } from '../../../src/containers/replication/replication-types.ts';
 import { ReplicaManager } from '../../../src/containers/replication/replica-manager.ts';
 import type { ReplicationSettings } from '../../../src/containers/replication/replication-types.ts';
 import {
@@ -37,7 +37,7 @@ import {
   slotRows,
 } from '../../../src/containers/replication/replica-layout.ts';
 
-export type LinkFaults = { lossRatio: number; doubleRatio: number; delayMsMax: number };
+export type LinkFaults = { lossRatio: number; duplicateRatio: number; delayMsMax: number };
 
 export type OpenLog = { readonly log: ContainerLog; readonly fence: Fence };
 
@@ -48,9 +48,9 @@ export type TestNode = {
   generation: number;
   life: SimulatedProcess;
   host: ReplicaManager;
-  side: FakeRegistry;
+  registryClient: FakeRegistry;
   readonly opened: Map<number, OpenLog>;
-  /** Fences under which it has tried to open the container. */
+  /** Per container, the highest fence under which the node has tried to open it. */
   readonly tried: Map<number, Fence>;
   readonly events: ReplicationEvent[];
   isUp: boolean;
@@ -70,13 +70,13 @@ export class ReplicationTestCluster {
   readonly registry: FakeRegistry;
   readonly nodes = new Map<string, TestNode>();
   readonly pool: KnownPool;
-  readonly wire: LinkFaults = { lossRatio: 0, doubleRatio: 0, delayMsMax: 1 };
-  /** Pairs that hear nothing of each other. */
+  readonly wire: LinkFaults = { lossRatio: 0, duplicateRatio: 0, delayMsMax: 1 };
+  /** Pairs of nodes whose messages are dropped. */
   readonly cut = new Set<string>();
   readonly settings: Partial<ReplicationSettings>;
   hosting: Hosting = { opened: () => {}, notOpened: () => {}, lost: () => {} };
-  /** What nodes are told with `isGone`. */
-  knowsTheDead = false;
+  /** `isGone` reports dead nodes. */
+  reportsDeadNodes = false;
   readonly requests: { readonly from: string; readonly to: string; readonly message: ReplicationRequest }[] = [];
 
   constructor(
@@ -122,7 +122,7 @@ export class ReplicationTestCluster {
     return [...this.nodes.values()].find((node) => node.id === id);
   }
 
-  /** It hears of all changes from that revision on. */
+  /** Starts the node; it watches the records from that revision on. */
   start(name: string, fromRevision = 1): TestNode {
     const known = this.nodes.get(name);
     const id = parseNodeId(name.charCodeAt(0).toString(16).padStart(32, '0'));
@@ -133,9 +133,20 @@ export class ReplicationTestCluster {
       },
     });
     const generation = (known?.generation ?? 0) + 1;
-    const side = this.registry.connect();
+    const registryClient = this.registry.connect();
     const events: ReplicationEvent[] = known?.events ?? [];
-    const parts = { name, id, disk, generation, life, side, opened: new Map(), tried: new Map(), events, isUp: true };
+    const parts = {
+      name,
+      id,
+      disk,
+      generation,
+      life,
+      registryClient,
+      opened: new Map(),
+      tried: new Map(),
+      events,
+      isUp: true,
+    };
     const node: TestNode = { ...parts, host: undefined as never };
     node.host = this.#host(node);
     this.nodes.set(name, node);
@@ -156,7 +167,7 @@ export class ReplicationTestCluster {
     this.timeline.runUntil(this.timeline.nowMs + ms);
   }
 
-  /** Runs until it is so. */
+  /** Runs until the condition holds. */
   until(what: string, isSo: () => boolean, msMax = 10_000): void {
     const endMs = this.timeline.nowMs + msMax;
     while (!isSo()) {
@@ -171,7 +182,7 @@ export class ReplicationTestCluster {
     return value === undefined ? undefined : readContainer(value);
   }
 
-  /** As the leader would; the record is what it is at this moment. */
+  /** Writes the record as the leader does, without a comparison. */
   write(container: number, change: (record: ContainerRecord | undefined) => ContainerRecord | undefined): void {
     const next = change(this.record(container));
     const key = recordKey(container);
@@ -199,8 +210,8 @@ export class ReplicationTestCluster {
     }));
   }
 
-  /** Gives it to that node under the next fence. */
-  give(container: number, name: string, change: Partial<ContainerRecord> = {}): void {
+  /** Makes that node the owner under the next fence. */
+  assignOwner(container: number, name: string, change: Partial<ContainerRecord> = {}): void {
     const { id, generation } = this.node(name);
     this.write(container, (record) => {
       assert(record);
@@ -220,7 +231,7 @@ export class ReplicationTestCluster {
     return (value === undefined ? undefined : readReplicaMeta(value)) ?? emptyMeta;
   }
 
-  /** The state that counts on the disk of that node. */
+  /** The state in the valid slot on the disk of that node. */
   state(name: string, container = 0): Map<string, string> {
     const { slot } = this.meta(name, container);
     if (slot === undefined) return new Map();
@@ -232,7 +243,7 @@ export class ReplicationTestCluster {
     return new Map(outcome.value.map(({ key, value }) => [key.slice(prefix.length), textOf(value)]));
   }
 
-  /** One value of that state, cheaper than all of it. */
+  /** Reads single values of that state, which is cheaper than all of it. */
   value(name: string, container: number): (key: string) => string | undefined {
     const { slot } = this.meta(name, container);
     const prefix = slot === undefined ? '' : slotPrefix(major, container, slot);
@@ -247,7 +258,7 @@ export class ReplicationTestCluster {
     return this.node(name).disk.store('store').size;
   }
 
-  /** Commits at whoever has it open, and waits for the end. */
+  /** Commits at a node that has the container open, and waits for the outcome. */
   commit(name: string, container: number, pairs: Readonly<Record<string, string | null>>): Outcome<void> {
     const opened = this.node(name).opened.get(container);
     assert(opened, `${name} has not opened ${container}`);
@@ -269,10 +280,10 @@ export class ReplicationTestCluster {
       self: { id, generation },
       store: simulatedStore(disk, life, 'store', noFailpoints),
       streams: this.#streams(node),
-      registry: node.side,
+      registry: node.registryClient,
       clock: this.clock(life),
       addressOf: (other: NodeId): Address => ({ host: this.byId(other)?.name ?? '?', port: 1 }),
-      isGone: (other: NodeId, lifeOf: number) => this.knowsTheDead && !this.#isAlive(other, lifeOf),
+      isGone: (other: NodeId, lifeOf: number) => this.reportsDeadNodes && !this.#isAlive(other, lifeOf),
       emit: (event: ReplicationEvent) => node.events.push(event),
       halted: (error: unknown) => {
         throw error;
@@ -287,14 +298,14 @@ export class ReplicationTestCluster {
   }
 
   #watch(node: TestNode, fromRevision: number): void {
-    node.side.watch(keyRanges.containers, fromRevision, {
+    node.registryClient.watch(keyRanges.containers, fromRevision, {
       changed: (changes, revision) => {
         for (const change of changes) {
           const parsed = parseClusterKey(change.kind === 'put' ? change.entry.key : change.key);
           if (parsed?.kind !== 'container') continue;
           const record = change.kind === 'put' ? readContainer(change.entry.value) : undefined;
-          const told = { pool: this.pool, container: Number(parsed.container), record, revision };
-          node.life.run(() => this.#changed(node, told));
+          const parsedChange = { pool: this.pool, container: Number(parsed.container), record, revision };
+          node.life.run(() => this.#changed(node, parsedChange));
         }
       },
       compacted: () => {},
@@ -318,13 +329,13 @@ export class ReplicationTestCluster {
     node.host.open(change, lost, (outcome) => {
       if (!outcome.ok) return this.hosting.notOpened(node, change, outcome.error.code);
       const { log, entries } = outcome.value;
-      // Nobody is served before the record says so: until then a new container may be begun elsewhere.
+      // Not served before the record says so: until then a new container may be opened elsewhere.
       node.host.updateRecord(
         change,
         fence,
         (now) => ({ ...now, phase: 'serving' }),
-        (amended) => {
-          if (!amended.ok) return this.hosting.notOpened(node, change, amended.error.code);
+        (updated) => {
+          if (!updated.ok) return this.hosting.notOpened(node, change, updated.error.code);
           if (isLost) return;
           node.opened.set(container, { log, fence });
           this.hosting.opened(node, change, entries);
@@ -363,14 +374,14 @@ export class ReplicationTestCluster {
         });
       });
     };
-    const back = (outcome: Outcome<Uint8Array>): void => {
+    const sendReply = (outcome: Outcome<Uint8Array>): void => {
       if (this.random.chance(this.wire.lossRatio)) return;
       this.timeline.after(this.random.fraction() * this.wire.delayMsMax, () => {
         if (!this.#isCut(from.name, to.host)) end(outcome);
       });
     };
-    deliver(back);
-    if (this.random.chance(this.wire.doubleRatio)) {
+    deliver(sendReply);
+    if (this.random.chance(this.wire.duplicateRatio)) {
       this.timeline.after(this.random.fraction() * 400, () => deliver(() => {}));
     }
     return () => end(failure('CANCELLED'));

@@ -49,7 +49,7 @@ export const containerPlaces: readonly Place[] = [
     says: 'maybe',
     run: () => {
       const { world, ended } = storedAtReplica('fenced');
-      world.give(0, 'b');
+      world.assignOwner(0, 'b');
       world.until('the commit ends', () => ended.outcome !== undefined);
       world.until('b opens it', () => world.node('b').opened.has(0));
       return { outcome: ended.outcome, happened: world.state('b').has('k') };
