@@ -1,7 +1,7 @@
 /**
- * Requests to the node that serves the console: JSON, and event streams that resume. Keeps the token for the tab only.
+ * Requests to the node that serves the console: JSON, and event streams that resume. The token is kept for this tab only.
  */
-export type MemberRow = {
+export type ConsoleMember = {
   readonly name: string;
   readonly id: string;
   readonly roles: readonly string[];
@@ -16,7 +16,7 @@ export type ClusterEvent = { readonly seq: number; readonly time: string; readon
   Record<string, unknown>
 >;
 
-export type JobRow = {
+export type ConsoleJob = {
   readonly jobId: string;
   readonly name: string;
   readonly status: string;
@@ -25,7 +25,7 @@ export type JobRow = {
   readonly submittedAtMs: number;
 };
 
-export type JobProgressView = {
+export type ConsoleProgress = {
   readonly jobId: string;
   readonly status: string;
   readonly elapsedMs: number;
@@ -37,7 +37,7 @@ export type JobProgressView = {
   readonly incidents?: readonly { readonly time: string; readonly node: string; readonly effect: string }[];
 };
 
-export type FailuresView = {
+export type ConsoleFailures = {
   readonly failures?: readonly {
     readonly workflow: string;
     readonly count: number;
@@ -49,40 +49,40 @@ const tokenKey = 'remuster.token';
 const retryDelayMs = 1_000;
 
 function token(): string | null {
-  const given = new URLSearchParams(location.hash.slice(1)).get('token');
-  if (given !== null) {
-    sessionStorage.setItem(tokenKey, given);
+  const fromUrl = new URLSearchParams(location.hash.slice(1)).get('token');
+  if (fromUrl !== null) {
+    sessionStorage.setItem(tokenKey, fromUrl);
     history.replaceState(null, '', location.pathname);
   }
   return sessionStorage.getItem(tokenKey);
 }
 
 function headers(): Record<string, string> {
-  const own = token();
-  return own === null ? {} : { authorization: `Bearer ${own}` };
+  const known = token();
+  return known === null ? {} : { authorization: `Bearer ${known}` };
 }
 
 export async function fetchJson<T>(path: string): Promise<T> {
   const response = await fetch(path, { headers: headers() });
   const body = (await response.json()) as T & { error?: { message: string } };
-  if (!response.ok) throw new Error(body.error?.message ?? `${path}: ${response.status}`);
+  if (!response.ok) throw new Error(body.error?.message ?? `${path}: HTTP status ${response.status}`);
   return body;
 }
 
-/** Each event as it comes, for ever, until `signal`: a broken line is taken up where it ended. */
-export async function followEvents(path: string, signal: AbortSignal, heard: (data: unknown) => void): Promise<void> {
-  let last: string | undefined;
+/** Calls `onEvent` for each event until `signal` aborts. Reconnects after a failure and resumes after the last event. */
+export async function followEvents(path: string, signal: AbortSignal, onEvent: (data: unknown) => void): Promise<void> {
+  let lastId: string | undefined;
   while (!signal.aborted) {
     try {
-      const resumed: Record<string, string> = last === undefined ? {} : { 'last-event-id': last };
+      const resumed: Record<string, string> = lastId === undefined ? {} : { 'last-event-id': lastId };
       const response = await fetch(path, { signal, headers: { ...headers(), ...resumed } });
       if (!response.ok || response.body === null) throw new Error(String(response.status));
       for await (const { id, data } of eventsIn(response.body)) {
-        last = id ?? last;
-        heard(JSON.parse(data));
+        lastId = id ?? lastId;
+        onEvent(JSON.parse(data));
       }
     } catch {
-      // The node is gone or busy; the next look says so to people.
+      // The node has ended or is busy: the next poll of the status shows the error.
     }
     await new Promise((resolve) => setTimeout(resolve, retryDelayMs));
   }

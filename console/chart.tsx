@@ -1,4 +1,4 @@
-/** One line chart over time on uPlot. Owns its canvas. */
+/** One line chart over time, drawn by uPlot. It owns its canvas and resizes it with the page. */
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 
@@ -17,20 +17,20 @@ type ChartProps = {
 const height = 170;
 
 export function Chart({ title, seconds, lines }: ChartProps) {
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(undefined);
   const labels = lines.map(({ label }) => label).join();
 
   useEffect(() => {
-    const element = place.current;
+    const element = container.current;
     if (element === null) return undefined;
-    const made = new uPlot(optionsOf(element, lines), dataOf(seconds, lines), element);
-    plot.current = made;
-    const watcher = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }));
-    watcher.observe(element);
+    const created = new uPlot(optionsOf(element, lines), dataOf(seconds, lines), element);
+    plot.current = created;
+    const observer = new ResizeObserver(() => created.setSize({ width: element.clientWidth, height }));
+    observer.observe(element);
     return () => {
-      watcher.disconnect();
-      made.destroy();
+      observer.disconnect();
+      created.destroy();
     };
   }, [labels]);
 
@@ -41,7 +41,7 @@ export function Chart({ title, seconds, lines }: ChartProps) {
   return (
     <figure class="chart">
       <figcaption class="quiet">{title}</figcaption>
-      <div ref={place} />
+      <div ref={container} />
     </figure>
   );
 }
@@ -51,7 +51,7 @@ function dataOf(seconds: readonly number[], lines: readonly ChartSeries[]): uPlo
 }
 
 function optionsOf(element: HTMLElement, lines: readonly ChartSeries[]): uPlot.Options {
-  // Readable on light and on dark ground.
+  // Readable on a light and on a dark background.
   const axis = { stroke: '#888', grid: { stroke: '#8883', width: 1 } };
   return {
     width: element.clientWidth,

@@ -1,18 +1,18 @@
-/** The job list, and one job with its numbers, charts and incidents. */
+/** The job list, and one job with its figures, charts and incidents. By default the newest job is shown. */
 import { useEffect, useState } from 'preact/hooks';
-import { type FailuresView, type JobRow, type JobProgressView, fetchJson, followEvents } from './api.ts';
+import { type ConsoleFailures, type ConsoleJob, type ConsoleProgress, fetchJson, followEvents } from './api.ts';
 import { Chart } from './chart.tsx';
 
 const pointsMax = 600;
 const messagesMax = 10;
 
-export function Jobs({ jobs }: { readonly jobs: readonly JobRow[] }) {
-  const [chosen, choose] = useState<string>();
-  const shown = chosen ?? jobs[0]?.jobId;
+export function Jobs({ jobs }: { readonly jobs: readonly ConsoleJob[] }) {
+  const [selected, select] = useState<string>();
+  const shown = selected ?? jobs[0]?.jobId;
   return (
     <section id="jobs">
       <h2>Jobs</h2>
-      {jobs.length === 0 ? <p class="quiet">None yet. Submit one: remuster run FILE</p> : null}
+      {jobs.length === 0 ? <p class="quiet">No jobs yet. Submit one: remuster run FILE</p> : null}
       {shown === undefined ? null : <Job key={shown} jobId={shown} />}
       {jobs.length === 0 ? null : (
         <table>
@@ -29,7 +29,7 @@ export function Jobs({ jobs }: { readonly jobs: readonly JobRow[] }) {
             {jobs.slice(0, 20).map((job) => (
               <tr key={job.jobId}>
                 <td>
-                  <button type="button" onClick={() => choose(job.jobId)}>
+                  <button type="button" onClick={() => select(job.jobId)}>
                     {job.jobId}
                   </button>
                 </td>
@@ -47,46 +47,46 @@ export function Jobs({ jobs }: { readonly jobs: readonly JobRow[] }) {
 }
 
 function Job({ jobId }: { readonly jobId: string }) {
-  const [points, setPoints] = useState<readonly JobProgressView[]>([]);
+  const [points, setPoints] = useState<readonly ConsoleProgress[]>([]);
   useEffect(() => {
-    const ended = new AbortController();
-    void followEvents(`/v1/jobs/${encodeURIComponent(jobId)}/progress`, ended.signal, (data) => {
-      const point = data as JobProgressView;
+    const closed = new AbortController();
+    void followEvents(`/v1/jobs/${encodeURIComponent(jobId)}/progress`, closed.signal, (data) => {
+      const point = data as ConsoleProgress;
       setPoints((before) => [...before, point].slice(-pointsMax));
-      if (isOver(point.status)) ended.abort();
+      if (isFinished(point.status)) closed.abort();
     });
-    return () => ended.abort();
+    return () => closed.abort();
   }, [jobId]);
   const last = points.at(-1);
-  if (last === undefined) return <p class="quiet">Waiting for {jobId} ...</p>;
+  if (last === undefined) return <p class="quiet">Waiting for the progress of {jobId} ...</p>;
   return (
     <div id="job" data-status={last.status}>
       <Metrics last={last} />
       <Charts points={points} />
       <Incidents last={last} />
-      {isOver(last.status) && last.failed > 0 ? <Failures jobId={jobId} /> : null}
+      {isFinished(last.status) && last.failed > 0 ? <Failures jobId={jobId} /> : null}
     </div>
   );
 }
 
-function isOver(status: string): boolean {
+function isFinished(status: string): boolean {
   return ['COMPLETED', 'PARTIAL', 'FAILED', 'CANCELLED', 'TIMEOUT'].includes(status);
 }
 
-/** A dash as long as nothing has been measured. */
+/** A dash until something was measured. */
 function latencyText(ms: number | undefined): string {
   return ms === undefined ? '-' : `${ms.toFixed(1)} ms`;
 }
 
-function Metrics({ last }: { readonly last: JobProgressView }) {
+function Metrics({ last }: { readonly last: ConsoleProgress }) {
   const figures: readonly [string, string][] = [
     ['completed', last.completed.toLocaleString('en')],
     ['failed', last.failed.toLocaleString('en')],
     ['per second', Math.round(last.ratePerSecond).toLocaleString('en')],
     ['p50', latencyText(last.latencyMs?.p50)],
     ['p99', latencyText(last.latencyMs?.p99)],
-    ['running for', `${(last.elapsedMs / 1_000).toFixed(1)} s`],
-    ['on', (last.workers ?? []).join(', ') || '-'],
+    ['elapsed', `${(last.elapsedMs / 1_000).toFixed(1)} s`],
+    ['workers', (last.workers ?? []).join(', ') || '-'],
   ];
   return (
     <div class="figures">
@@ -104,7 +104,7 @@ function Metrics({ last }: { readonly last: JobProgressView }) {
   );
 }
 
-function Charts({ points }: { readonly points: readonly JobProgressView[] }) {
+function Charts({ points }: { readonly points: readonly ConsoleProgress[] }) {
   const seconds = points.map(({ elapsedMs }) => elapsedMs / 1_000);
   const rate = [{ label: 'per second', values: points.map(({ ratePerSecond }) => ratePerSecond), color: '#4c8dff' }];
   const latency = [
@@ -120,17 +120,17 @@ function Charts({ points }: { readonly points: readonly JobProgressView[] }) {
   );
 }
 
-/** Of batches that are over: failed items by message. */
+/** The failed items of a finished batch, by message. */
 function Failures({ jobId }: { readonly jobId: string }) {
-  const [view, setView] = useState<FailuresView>({});
+  const [view, setView] = useState<ConsoleFailures>({});
   useEffect(() => {
-    fetchJson<FailuresView>(`/v1/jobs/${encodeURIComponent(jobId)}/failures`).then(setView, () => undefined);
+    fetchJson<ConsoleFailures>(`/v1/jobs/${encodeURIComponent(jobId)}/failures`).then(setView, () => undefined);
   }, [jobId]);
   return (
     <ul id="failures">
       {(view.failures ?? []).map(({ workflow, count, messages }) => (
         <li key={workflow}>
-          {workflow}: {count.toLocaleString('en')} failed items (remuster job failures {jobId})
+          {workflow}: {count.toLocaleString('en')} failed items; list them: remuster job failures {jobId}
           <ul>
             {messages.slice(0, messagesMax).map(({ message, at, count: times }) => (
               <li key={`${message} ${at}`}>
@@ -144,7 +144,7 @@ function Failures({ jobId }: { readonly jobId: string }) {
   );
 }
 
-function Incidents({ last }: { readonly last: JobProgressView }) {
+function Incidents({ last }: { readonly last: ConsoleProgress }) {
   const incidents = last.incidents ?? [];
   if (incidents.length === 0) return null;
   return (

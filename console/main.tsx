@@ -1,9 +1,10 @@
 /**
- * The console: nodes, jobs, events. Talks only to the node that serves it, shows everything as text, changes nothing.
+ * The web console: nodes, jobs and events. It requests only the node that serves it, renders everything as text, and
+ * changes nothing.
  */
 import { render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { type ClusterEvent, type JobRow, type MemberRow, followEvents, fetchJson } from './api.ts';
+import { type ClusterEvent, type ConsoleJob, type ConsoleMember, followEvents, fetchJson } from './api.ts';
 import { Jobs } from './jobs.tsx';
 
 const pollMs = 1_000;
@@ -16,57 +17,57 @@ type Status = {
 };
 
 type ClusterState = {
-  readonly members: readonly MemberRow[];
+  readonly members: readonly ConsoleMember[];
   readonly status: Status | undefined;
-  readonly jobs: readonly JobRow[];
-  readonly fault: string | undefined;
+  readonly jobs: readonly ConsoleJob[];
+  readonly error: string | undefined;
 };
 
-const emptyClusterState: ClusterState = { members: [], status: undefined, jobs: [], fault: undefined };
+const emptyClusterState: ClusterState = { members: [], status: undefined, jobs: [], error: undefined };
 
 function useCluster(): ClusterState {
-  const [seen, setSeen] = useState(emptyClusterState);
+  const [state, setState] = useState(emptyClusterState);
   useEffect(() => {
-    let isOver = false;
-    const look = async (): Promise<void> => {
+    let isUnmounted = false;
+    const poll = async (): Promise<void> => {
       try {
         const [members, status, jobs] = await Promise.all([
-          fetchJson<{ items: readonly MemberRow[] }>('/v1/members'),
+          fetchJson<{ items: readonly ConsoleMember[] }>('/v1/members'),
           fetchJson<Status>('/v1/status'),
-          fetchJson<{ items: readonly JobRow[] }>('/v1/jobs').catch(() => ({ items: [] })),
+          fetchJson<{ items: readonly ConsoleJob[] }>('/v1/jobs').catch(() => ({ items: [] })),
         ]);
-        setSeen({ members: members.items, status, jobs: newestFirst(jobs.items), fault: undefined });
+        setState({ members: members.items, status, jobs: newestFirst(jobs.items), error: undefined });
       } catch (error) {
-        setSeen((before) => ({ ...before, fault: error instanceof Error ? error.message : String(error) }));
+        setState((before) => ({ ...before, error: error instanceof Error ? error.message : String(error) }));
       }
-      if (!isOver) setTimeout(() => void look(), pollMs);
+      if (!isUnmounted) setTimeout(() => void poll(), pollMs);
     };
-    void look();
+    void poll();
     return () => {
-      isOver = true;
+      isUnmounted = true;
     };
   }, []);
-  return seen;
+  return state;
 }
 
-function newestFirst(jobs: readonly JobRow[]): readonly JobRow[] {
+function newestFirst(jobs: readonly ConsoleJob[]): readonly ConsoleJob[] {
   return jobs.toSorted((a, b) => b.submittedAtMs - a.submittedAtMs);
 }
 
 function useEvents(): readonly ClusterEvent[] {
   const [events, setEvents] = useState<readonly ClusterEvent[]>([]);
   useEffect(() => {
-    const ended = new AbortController();
-    void followEvents('/v1/events', ended.signal, (data) => {
+    const closed = new AbortController();
+    void followEvents('/v1/events', closed.signal, (data) => {
       setEvents((before) => [data as ClusterEvent, ...before].slice(0, eventsMax));
     });
-    return () => ended.abort();
+    return () => closed.abort();
   }, []);
   return events;
 }
 
 function Console() {
-  const { members, status, jobs, fault } = useCluster();
+  const { members, status, jobs, error } = useCluster();
   return (
     <>
       <header>
@@ -74,10 +75,10 @@ function Console() {
         <span>{status?.cluster}</span>
         {status?.dcs.map(({ dc, leader, term }) => (
           <span class="quiet" key={dc}>
-            {dc}: {leader === null ? 'nobody leads' : `${leader} leads, term ${term}`}
+            {dc}: {leader === null ? 'no leader' : `leader ${leader}, term ${term}`}
           </span>
         ))}
-        {fault === undefined ? null : <span class="notice">{fault}</span>}
+        {error === undefined ? null : <span class="notice">{error}</span>}
       </header>
       <Nodes members={members} leaders={(status?.dcs ?? []).map(({ leader }) => leader)} />
       <Jobs jobs={jobs} />
@@ -86,7 +87,13 @@ function Console() {
   );
 }
 
-function Nodes({ members, leaders }: { readonly members: readonly MemberRow[]; readonly leaders: readonly unknown[] }) {
+function Nodes({
+  members,
+  leaders,
+}: {
+  readonly members: readonly ConsoleMember[];
+  readonly leaders: readonly unknown[];
+}) {
   const inOrder = members.toSorted((a, b) => `${a.dc} ${a.name}`.localeCompare(`${b.dc} ${b.name}`));
   return (
     <section id="nodes">
@@ -102,7 +109,7 @@ function Nodes({ members, leaders }: { readonly members: readonly MemberRow[]; r
             <b>{name}</b>
             <span class="quiet">
               {dc} · {roles.join(', ')}
-              {leaders.includes(name) ? ' · leads' : ''}
+              {leaders.includes(name) ? ' · leader' : ''}
             </span>
             <br />
             {stuck && state === 'alive' ? 'stuck' : state}
@@ -123,7 +130,7 @@ function Events({ events }: { readonly events: readonly ClusterEvent[] }) {
         {events.map((event) => (
           <li key={event.seq}>
             <time>{event.time.slice(11, 23)}</time>
-            {event.type} {about(event)}
+            {event.type} {detailsOf(event)}
           </li>
         ))}
       </ol>
@@ -131,8 +138,8 @@ function Events({ events }: { readonly events: readonly ClusterEvent[] }) {
   );
 }
 
-/** What is worth a line; the rest is in `remuster events`. */
-function about(event: ClusterEvent): string {
+/** The fields that fit on a line; `remuster events` prints all. */
+function detailsOf(event: ClusterEvent): string {
   const shown = ['member', 'leader', 'job', 'jobId', 'workflow', 'status', 'worker', 'outcome', 'why', 'reason'];
   return shown.flatMap((name) => (event[name] === undefined ? [] : [`${name} ${text(event[name])}`])).join(', ');
 }

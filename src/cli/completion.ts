@@ -1,6 +1,6 @@
 /**
- * `remuster completion bash|zsh|fish`: prints a shell completion script made from the command tree. The script starts
- * no process.
+ * `remuster completion bash|zsh|fish`: prints a shell completion script, generated from the command tree. The script
+ * starts no process.
  */
 import type { Command } from 'commander';
 import { RemusterError } from '../base/errors.ts';
@@ -9,41 +9,50 @@ import { exitOk } from './command/exit.ts';
 
 const shells = ['bash', 'zsh', 'fish'] as const;
 
-/** The words that may follow a chain of commands, for example after `dev`. */
-type Place = { readonly path: string; readonly words: readonly string[]; readonly flags: readonly string[] };
+/** What may follow a command path such as `dev`: subcommands and flags. */
+type PathCompletions = {
+  readonly path: string;
+  readonly subcommands: readonly string[];
+  readonly flags: readonly string[];
+};
 
 export function completionCommand(program: Command, shell: string): number {
-  const places = placesOf(program, '');
+  const completions = completionsOf(program, '');
   switch (shell) {
     case 'bash':
-      printData(bash(places));
+      printData(bash(completions));
       break;
     case 'zsh':
-      printData(`#compdef remuster\nautoload -U +X bashcompinit && bashcompinit\n${bash(places)}`);
+      printData(`#compdef remuster\nautoload -U +X bashcompinit && bashcompinit\n${bash(completions)}`);
       break;
     case 'fish':
-      printData(fish(places));
+      printData(fish(completions));
       break;
     default:
       throw new RemusterError(
         'BAD_ARGUMENT',
-        `completion exists for ${shells.join(', ')}, not ${JSON.stringify(shell)}`,
+        `there is no completion for ${JSON.stringify(shell)}: the shells are ${shells.join(', ')}`,
       );
   }
   return exitOk;
 }
 
-function placesOf(command: Command, path: string): Place[] {
+function completionsOf(command: Command, path: string): PathCompletions[] {
   const help = command.createHelp();
   const visible = help.visibleCommands(command);
-  const words = visible.map((child) => child.name());
+  const subcommands = visible.map((child) => child.name());
   const flags = help.visibleOptions(command).flatMap((option) => option.long ?? []);
-  const children = command.commands.filter((child) => words.includes(child.name()));
-  return [{ path, words, flags }, ...children.flatMap((child) => placesOf(child, `${path} ${child.name()}`.trim()))];
+  const children = command.commands.filter((child) => subcommands.includes(child.name()));
+  return [
+    { path, subcommands, flags },
+    ...children.flatMap((child) => completionsOf(child, `${path} ${child.name()}`.trim())),
+  ];
 }
 
-function bash(places: readonly Place[]): string {
-  const cases = places.map(({ path, words, flags }) => `    '${path}') words='${[...words, ...flags].join(' ')}' ;;`);
+function bash(completions: readonly PathCompletions[]): string {
+  const cases = completions.map(
+    ({ path, subcommands, flags }) => `    '${path}') words='${[...subcommands, ...flags].join(' ')}' ;;`,
+  );
   return `_remuster() {
   local current="\${COMP_WORDS[COMP_CWORD]}" path='' word words=''
   for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
@@ -60,11 +69,11 @@ ${cases.join('\n')}
 complete -o default -F _remuster remuster`;
 }
 
-function fish(places: readonly Place[]): string {
-  const lines = places.flatMap(({ path, words, flags }) => {
+function fish(completions: readonly PathCompletions[]): string {
+  const lines = completions.flatMap(({ path, subcommands, flags }) => {
     const condition = path === '' ? '__fish_use_subcommand' : `__fish_seen_subcommand_from ${path.split(' ').at(-1)}`;
     return [
-      ...words.map((word) => `complete -c remuster -f -n '${condition}' -a ${word}`),
+      ...subcommands.map((name) => `complete -c remuster -f -n '${condition}' -a ${name}`),
       ...flags.map((flag) => `complete -c remuster -n '${condition}' -l ${flag.slice(2)}`),
     ];
   });

@@ -1,4 +1,4 @@
-/** Entry of the command line: enables the compile cache before anything else is imported, then hands over. */
+/** Entry file of the command line: enables the compile cache, then imports everything else. */
 import { cacheCompiledCode } from '../io/system/compile-cache.ts';
 
 cacheCompiledCode();

@@ -1,5 +1,5 @@
 /**
- * The command tree: commands, flags, one sentence each. Commands are imported when they run, so that help and
+ * The command tree: commands, flags, one line of help each. A command is imported when it runs, so that help and
  * completion stay fast.
  */
 import { existsSync } from 'node:fs';
@@ -7,50 +7,67 @@ import { resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import { RemusterError } from '../base/errors.ts';
 import { nearestName } from '../node/options/nearest-name.ts';
-import { addCallCommand } from './pools/call-program.ts';
-import { addClusterCommands } from './cluster/cluster-commands.ts';
+import { type RejoinPolicy, rejoinPolicies } from '../registration/registration-options.ts';
+import { addOptionFlags, givenFlags } from './agent/option-flags.ts';
+import { addOperateCommands, addViewCommands } from './cluster/cluster-commands.ts';
+import { type Finish, type ReadFlags, addReadCommand, integerFlag } from './command/command-flags.ts';
 import type { DevControlFlags } from './dev/dev-control-client.ts';
+import type { DevVerb } from './dev/dev-control.ts';
 import type { DevFlags } from './dev/dev.ts';
 import { addJobCommands } from './jobs/job-commands.ts';
-import { addKvCommands } from './pools/kv-program.ts';
-import { addComposeCommand, addModuleCommands, addNewCommands } from './pools/module-commands.ts';
-import { addOptionFlags, givenFlags } from './agent/option-flags.ts';
-import { type RejoinPolicy, rejoinPolicies } from '../registration/registration-options.ts';
 import { type OutputFormat, outputFormats } from './output/render.ts';
+import { addCallCommand } from './pools/call-command.ts';
+import { addKvCommands } from './pools/kv-commands.ts';
+import { addComposeCommand, addModuleCommands } from './pools/module-commands.ts';
 import { addPoolCommands } from './pools/pool-commands.ts';
-import { type ReadFlags, addReadCommand, integerFlag } from './command/command-flags.ts';
+import { addRegistryCommands } from './registry/registry-commands.ts';
+import { addNewCommands } from './scaffold/new-commands.ts';
 
 export type ProgramContext = {
   readonly version: string;
-  /** The file that was started: node processes are started from it again. */
+  /** The entry file of this process; node processes are started from it too. */
   readonly entry: string;
-  readonly finish: (exitCode: number) => void;
+  readonly finish: Finish;
 };
 
 export function buildProgram(context: ProgramContext): Command {
+  const { finish } = context;
   const program = new Command('remuster')
-    .description('A fault-tolerant distributed runtime: real processes that find each other, and survive each other.')
-    .version(context.version, '-V, --version')
-    .helpCommand(true)
+    .description('A fault-tolerant distributed runtime: stateful services, load tests and batch jobs on a cluster.')
+    .version(context.version, '-V, --version', 'print the version')
+    .helpOption('-h, --help', 'print help')
+    .addHelpCommand(
+      new Command('help').argument('[command]').description('print help of a command').helpGroup('Tools:'),
+    )
     .enablePositionalOptions()
     .showSuggestionAfterError(true)
     .configureHelp({ showGlobalOptions: false });
-  // Subcommands inherit these settings when they are made, so they come first.
+  // Subcommands inherit these settings when they are created, so the settings come first.
   program.exitOverride().configureOutput({ outputError: () => undefined });
+  // The order of the groups in the help is that of their first command.
   addAgent(program, context);
   addDev(program, context);
   addStart(program, context);
-  addJobCommands(program, context.finish);
-  addReaders(program, context);
-  addClusterCommands(program, context.finish);
-  addKvCommands(program, context.finish);
-  addPoolCommands(program, context.finish);
-  addModuleCommands(program, context.finish);
-  addComposeCommand(program, context.finish);
-  addCallCommand(program, context.finish);
+  addViewCommands(program, finish);
   addConfig(program, context);
+  addJobCommands(program, finish);
+  addPoolCommands(program, finish);
+  addCallCommand(program, finish);
+  addKvCommands(program, finish);
+  addModuleCommands(program, finish);
+  addComposeCommand(program, finish);
+  addOperateCommands(program, finish);
+  addRegistryCommands(program, finish);
   addTools(program, context);
-  addNewCommands(program, context.finish);
+  addNewCommands(program, finish);
+  program.addHelpText(
+    'after',
+    `
+Try it:
+  remuster dev                       start a local cluster; leave it running
+  remuster members                   in another terminal: list its nodes
+  remuster run examples/primes.ts    run a batch job on it`,
+  );
   return program;
 }
 
@@ -60,13 +77,13 @@ function addAgent(program: Command, { finish }: ProgramContext): void {
   command
     .addOption(new Option('--with-parent', 'end when stdin closes').hideHelp())
     .addOption(new Option('--dev-root <path>', 'data directory of the dev cluster').hideHelp())
-    .addOption(new Option('--dev-temporary', 'help to remove it when orphaned').hideHelp())
-    .addHelpText('after', '\nA flag beats the environment, which beats the options file, which beats the default.')
+    .addOption(new Option('--dev-temporary', 'remove that directory when orphaned').hideHelp())
+    .addHelpText('after', '\nPrecedence: flag, environment variable, options file, default.')
     .action(async (flags: { config?: string; withParent?: true; devRoot?: string; devTemporary?: true }) => {
       const { agentCommand } = await import('./agent/agent.ts');
       finish(
         await agentCommand({
-          typed: givenFlags(command),
+          given: givenFlags(command),
           config: flags.config,
           withParent: flags.withParent === true,
           devRoot: flags.devRoot,
@@ -76,7 +93,8 @@ function addAgent(program: Command, { finish }: ProgramContext): void {
     });
 }
 
-type DevWords = Record<'gates' | 'managers' | 'workers' | 'dcs' | 'portBase', string> & {
+/** Flags of `dev` before their numbers are parsed. */
+type RawDevFlags = Record<'gates' | 'managers' | 'workers' | 'dcs' | 'portBase', string> & {
   readonly modules?: string;
   readonly rejoin: RejoinPolicy;
   readonly data?: string;
@@ -88,46 +106,42 @@ type DevWords = Record<'gates' | 'managers' | 'workers' | 'dcs' | 'portBase', st
 
 function addDevFlags(command: Command): Command {
   return command
-    .option('--gates <count>', 'gates in all', '1')
-    .option('--managers <count>', 'managers per datacenter', '3')
-    .option('--workers <count>', 'workers per datacenter', '3')
-    .option('--dcs <count>', 'datacenters', '1')
-    .option(
-      '--port-base <port>',
-      'first port; the next free range is taken when it is in use, 0 lets the system choose',
-      '7400',
-    )
-    .option('--modules <paths>', 'files or packages with modules, loaded by every node')
+    .option('--gates <count>', 'number of gates', '1')
+    .option('--managers <count>', 'managers in each datacenter', '3')
+    .option('--workers <count>', 'workers in each datacenter', '3')
+    .option('--dcs <count>', 'number of datacenters', '1')
+    .option('--port-base <port>', 'first port; a higher free range if it is in use; 0: the system chooses', '7400')
+    .option('--modules <paths>', 'files or packages with modules that every node loads, separated by commas')
     .addOption(
-      new Option('--rejoin <policy>', 'how a node comes back that was away too long')
+      new Option('--rejoin <policy>', 'state of a node that returns after its registration expired')
         .choices(rejoinPolicies)
         .default('active'),
     )
-    .option('--data <path>', 'data directory, kept at the end; by default a temporary one')
+    .option('--data <path>', 'data directory, kept at the end; without it a temporary one')
     .option('--retain', 'keep the temporary data directory at the end')
     .option('--no-console', 'do not serve the web console')
     .addOption(new Option('--with-parent', 'end when stdin closes').hideHelp());
 }
 
-async function devFlags(words: DevWords, { entry }: ProgramContext): Promise<DevFlags> {
+async function devFlags(raw: RawDevFlags, { entry }: ProgramContext): Promise<DevFlags> {
   const { parseCount } = await import('./dev/dev.ts');
   return {
     entry,
-    gates: parseCount('--gates', words.gates, 50),
-    managers: parseCount('--managers', words.managers, 50),
-    workers: parseCount('--workers', words.workers, 50),
-    dcs: Math.max(1, parseCount('--dcs', words.dcs, 16)),
-    portBase: parseCount('--port-base', words.portBase, 65_000),
-    modules: words.modules && absolutePaths(words.modules),
-    rejoin: words.rejoin,
-    data: words.data,
-    retain: words.retain === true,
-    json: words.output === 'json',
-    withParent: words.withParent === true,
+    gates: parseCount('--gates', raw.gates, 50),
+    managers: parseCount('--managers', raw.managers, 50),
+    workers: parseCount('--workers', raw.workers, 50),
+    dcs: Math.max(1, parseCount('--dcs', raw.dcs, 16)),
+    portBase: parseCount('--port-base', raw.portBase, 65_000),
+    modules: raw.modules && absolutePaths(raw.modules),
+    rejoin: raw.rejoin,
+    data: raw.data,
+    retain: raw.retain === true,
+    json: raw.output === 'json',
+    withParent: raw.withParent === true,
   };
 }
 
-/** Nodes have another working directory; what is no file here is a package. */
+/** The nodes have another working directory, so files need absolute paths. A path without a file names a package. */
 function absolutePaths(paths: string): string {
   return paths
     .split(',')
@@ -138,144 +152,84 @@ function absolutePaths(paths: string): string {
 function addDev(program: Command, context: ProgramContext): void {
   const { finish } = context;
   const command = addDevFlags(program.command('dev').helpGroup('Run:'))
-    .description('run a local cluster, every node a real process, until Ctrl-C')
-    .argument('[words...]')
+    .description('run a local cluster, one process per node, until Ctrl-C')
+    .argument('[command...]')
     .usage('[options] [command]')
-    .addOption(new Option('-o, --output <format>', 'how to say that it is ready').choices(['table', 'json']))
-    .action(async (words: string[], flags: DevWords) => {
-      if (words.length > 0) throw unknownCommand(`dev ${words[0]}`, words[0] ?? '', command);
+    .addOption(new Option('-o, --output <format>', 'format of the ready message').choices(['table', 'json']))
+    .action(async (args: string[], flags: RawDevFlags) => {
+      if (args[0] !== undefined) throw unknownDevCommand(args[0], command);
       const { devCommand } = await import('./dev/dev.ts');
       finish(await devCommand(await devFlags(flags, context)));
     });
-  const order = (
-    verb: 'kill' | 'restart' | 'pause' | 'resume' | 'partition' | 'heal',
-    argument: string,
-    sentence: string,
-  ): void => {
-    const child = command.command(`${verb}${argument}`).description(sentence);
+  const addVerb = (verb: DevVerb, argument: string, description: string): void => {
+    const child = command.command(`${verb}${argument}`).description(description);
     child
-      .option('--addr <url>', 'HTTP address of any node of the dev cluster, when several run [REMUSTER_ADDR]')
-      .option('--data <path>', 'data directory of the dev cluster, when several run')
-      .addOption(new Option('-o, --output <format>', 'how to say what was done').choices(['table', 'json']))
+      .option('--addr <url>', 'HTTP address of a node of the dev cluster, if several run [REMUSTER_ADDR]')
+      .option('--data <path>', 'data directory of the dev cluster, if several run')
+      .addOption(new Option('-o, --output <format>', 'output format').choices(['table', 'json']))
       .action(async () => {
         const { devControlCommand } = await import('./dev/dev-control-client.ts');
         finish(await devControlCommand(verb, child.args.join(' '), child.opts<DevControlFlags>()));
       });
   };
-  order('kill', ' <name>', 'kill -9 a node of the running dev cluster');
-  order('restart', ' <name>', 'start a node again that has ended, with the data it had');
-  order('pause', ' <name>', 'stop a node without ending it');
-  order('resume', ' <name>', 'let a paused node go on');
-  order('partition', ' <groups...>', 'cut the links between groups, written as A,B / C');
-  order('heal', '', 'mend all links');
+  addVerb('kill', ' <name>', 'kill -9 a node of the running dev cluster');
+  addVerb('restart', ' <name>', 'start a node again that has ended, with its data');
+  addVerb('pause', ' <name>', 'stop a node with SIGSTOP; it does not end');
+  addVerb('resume', ' <name>', 'continue a paused node');
+  addVerb('partition', ' <groups...>', 'cut the links between groups of nodes, written as A,B / C');
+  addVerb('heal', '', 'restore all links');
 }
 
 function addStart(program: Command, context: ProgramContext): void {
   addDevFlags(program.command('start', { hidden: true }))
-    .description('what `npm start` runs: a local cluster, a load test on it, and what to do next')
+    .description('run a local cluster and a sample load test (npm start)')
     .option('--exit', 'end after the report, with the exit code of the run')
-    .option('--duration <duration>', 'how long the load test lasts')
-    .option('--vus <count>', 'how many users it has', integerFlag('--vus', 1))
-    .action(async ({ duration, vus, exit, ...words }: DevWords & { duration?: string; vus?: number }) => {
+    .option('--duration <duration>', 'duration of the load test')
+    .option('--vus <count>', 'virtual users of the load test', integerFlag('--vus', 1))
+    .action(async ({ duration, vus, exit, ...raw }: RawDevFlags & { duration?: string; vus?: number }) => {
       const { startCommand } = await import('./dev/start.ts');
       const sample = { ...(duration === undefined ? {} : { duration }), ...(vus === undefined ? {} : { vus }) };
-      context.finish(await startCommand({ ...(await devFlags(words, context)), ...sample, exit: exit === true }));
+      context.finish(await startCommand({ ...(await devFlags(raw, context)), ...sample, exit: exit === true }));
     });
-}
-
-function addReaders(program: Command, { finish }: ProgramContext): void {
-  addReadCommand(program, 'members', 'who is in the cluster')
-    .option('--watch', 'print again when something changes')
-    .action(async (flags: ReadFlags & { watch?: true }) => {
-      const { membersCommand } = await import('./cluster/members.ts');
-      finish(await membersCommand(flags, flags.output, flags.watch === true));
-    });
-  addReadCommand(program, 'events', 'what happened, one JSON object a line', 'jsonl')
-    .option('--follow', 'go on with what happens from now on')
-    .option('--since <seq>', 'only events after this number')
-    .action(async (flags: ReadFlags & { follow?: true; since?: string }) => {
-      const { eventsCommand } = await import('./cluster/events.ts');
-      finish(await eventsCommand({ ...flags, follow: flags.follow === true, since: flags.since }, flags.output));
-    });
-  addReadCommand(
-    program,
-    'why <name>',
-    'why a member is believed to be what it is: its last changes with the evidence',
-  ).action(async (name: string, flags: ReadFlags) => {
-    const { whyCommand } = await import('./cluster/why.ts');
-    finish(await whyCommand(flags, flags.output, name));
-  });
-  addReadCommand(
-    program,
-    'join <addresses>',
-    'tell a running node of others (host:port,...), which it then joins',
-  ).action(async (addresses: string, flags: ReadFlags) => {
-    const { joinCommand } = await import('./cluster/join.ts');
-    finish(await joinCommand(flags, flags.output, addresses));
-  });
-  addReadCommand(program, 'rtt <from> <to>', 'round trip between two members, estimated and as measured').action(
-    async (from: string, to: string, flags: ReadFlags) => {
-      const { rttCommand } = await import('./cluster/round-trip.ts');
-      finish(await rttCommand(flags, flags.output, from, to));
-    },
-  );
-  addReadCommand(
-    program,
-    'reachability',
-    'who can hear whom, by asking everybody; exit code 4 when some did not answer',
-  ).action(async (flags: ReadFlags) => {
-    const { reachabilityCommand } = await import('./cluster/reachability.ts');
-    finish(await reachabilityCommand(flags, flags.output));
-  });
-  addReadCommand(program, 'health', 'is a node well; exit code 1 when it is not ready').action(
-    async (flags: ReadFlags) => {
-      const { healthCommand } = await import('./cluster/health.ts');
-      finish(await healthCommand(flags, flags.output));
-    },
-  );
 }
 
 function addConfig(program: Command, { finish }: ProgramContext): void {
-  const config = program.command('config').description('options of a node').helpGroup('Look:');
+  const config = program.command('config').description('options of a node').helpGroup('Inspect:');
   const show = addReadCommand(
     config,
     'show',
-    'the options a node started here would have, or those of the node at --addr',
+    'show the options that a node started here would have, or those of the node at --addr',
   );
-  show.option('--sources', 'also say where each value comes from');
-  // --token belongs to the reader; the token of a node comes from a file or the environment anyway.
+  show.option('--sources', 'show where each value comes from');
+  // --token is the token of the request: the token of a node comes from a file or the environment.
   addOptionFlags(show);
   show.action(async (flags: ReadFlags & { sources?: true; config?: string }) => {
     const { configShowCommand } = await import('./agent/config-show.ts');
     const { addr, context, token } = flags;
     const target = { ...(addr ? { addr } : {}), ...(context ? { context } : {}), ...(token ? { token } : {}) };
-    const own = { typed: givenFlags(show), config: flags.config, sources: flags.sources === true };
-    finish(await configShowCommand({ ...target, ...own }, flags.output));
+    const local = { given: givenFlags(show), config: flags.config, sources: flags.sources === true };
+    finish(await configShowCommand({ ...target, ...local }, flags.output));
   });
 }
 
 function addTools(program: Command, { finish }: ProgramContext): void {
-  const tool = (words: string, sentence: string): Command =>
-    program.command(words).description(sentence).helpGroup('Tools:');
-  tool('explain [code]', 'what an error code means')
-    .addOption(new Option('-o, --output <format>', 'how to show it').choices(outputFormats).default('table'))
+  const addTool = (usage: string, description: string): Command =>
+    program.command(usage).description(description).helpGroup('Tools:');
+  addTool('explain [code]', 'explain an error code, or list all codes')
+    .addOption(new Option('-o, --output <format>', 'output format').choices(outputFormats).default('table'))
     .action(async (code: string | undefined, flags: { output: OutputFormat }) => {
       const { explainCommand } = await import('./explain.ts');
       finish(await explainCommand(code, flags.output));
     });
-  tool('completion <shell>', 'completion script for bash, zsh or fish').action(async (shell: string) => {
+  addTool('completion <shell>', 'print a completion script for bash, zsh or fish').action(async (shell: string) => {
     const { completionCommand } = await import('./completion.ts');
     finish(completionCommand(program, shell));
   });
 }
 
-function unknownCommand(typed: string, word: string, parent: Command): RemusterError {
-  const nearest = nearestName(
-    word,
-    parent.commands.map((command) => command.name()),
-  );
-  return new RemusterError(
-    'BAD_ARGUMENT',
-    `unknown command ${JSON.stringify(typed)}${nearest === undefined ? '' : `; did you mean ${nearest}?`}`,
-  );
+function unknownDevCommand(name: string, dev: Command): RemusterError {
+  const known = dev.commands.map((command) => command.name());
+  const nearest = nearestName(name, known);
+  const hint = nearest === undefined ? `the commands are ${known.join(', ')}` : `did you mean ${nearest}?`;
+  return new RemusterError('BAD_ARGUMENT', `unknown command ${JSON.stringify(`dev ${name}`)}; ${hint}`);
 }

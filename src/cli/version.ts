@@ -1,4 +1,4 @@
-/** The version in package.json. */
+/** Reads the version of this package from package.json. */
 import { readFileSync } from 'node:fs';
 
 export function packageVersion(): string {

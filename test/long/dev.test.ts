@@ -83,7 +83,7 @@ describe('a dev cluster', () => {
     assert.equal(refused.code, 1);
     const { error } = JSON.parse(refused.stderr.trim().split('\n').at(-1) ?? '') as { error: Record<string, string> };
     assert.deepEqual([error['code'], error['stateChanged']], ['INCOMPATIBLE_VERSION', 'no']);
-    assert.match(String(error['message']), /^node w1 does not start: the data directory .* has format 7/);
+    assert.match(String(error['message']), /^node w1 cannot start: the data directory .* has format 7/);
   });
 
   test('ends in good order when the program that started it is gone', async (context) => {
@@ -142,12 +142,12 @@ describe('a dev cluster', () => {
       '-o',
       'json',
     ]);
-    await other.waitForOutput('stderr', new RegExp(`ports from ${base} on are in use, taking \\d+`));
+    await other.waitForOutput('stderr', new RegExp(`ports from ${base} on are in use: using ports from \\d+ on`));
     const [line] = await other.waitForOutput('stdout', /^\{"ready":true.*\}$/m);
     assert.notEqual((JSON.parse(line) as Ready).nodes[0]?.port, base);
     const several = await lab.run(['dev', 'kill', 'g1']);
     assert.equal(several.code, 2);
-    assert.match(several.stderr, /several dev clusters run; choose one of --addr http/);
+    assert.match(several.stderr, /several dev clusters run: choose one with --addr http/);
     const { addr } = nodeCalled(ready, 'w1');
     const paused = await lab.run(['dev', 'pause', 'w1', '-o', 'json'], { REMUSTER_ADDR: addr });
     assert.equal(paused.code, 0, paused.stderr);
@@ -156,7 +156,7 @@ describe('a dev cluster', () => {
     assert.equal((await lab.run(['dev', 'resume', 'w1', '--addr', addr])).code, 0);
     const foreign = await lab.run(['dev', 'kill', 'w1', '--addr', 'http://127.0.0.1:1']);
     assert.equal(foreign.code, 2);
-    assert.match(foreign.stderr, /http:\/\/127\.0\.0\.1:1 is no dev cluster of yours/);
+    assert.match(foreign.stderr, /http:\/\/127\.0\.0\.1:1 is not a dev cluster of this user/);
   });
 
   test('a node that was away too long is active again', async (context) => {
@@ -177,7 +177,7 @@ describe('a dev cluster', () => {
     await dev.waitForOutput('stderr', activate);
     const { stdout, stderr: notices } = await lab.run(['members']);
     assert.match(stdout, /^w1 +worker +dc1 +alive +drained /m);
-    assert.match(notices, /w1 returned too late and is drained: remuster node activate w1/);
+    assert.match(notices, /w1 returned after its registration expired and is drained: remuster node activate w1/);
     const { addr } = nodeCalled(ready, 'w1');
     for (const one of [addr, nodeCalled(ready, 'm1').addr]) {
       const isDrained = ({ type, member, mode }: NodeEvent): boolean =>

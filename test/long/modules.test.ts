@@ -173,7 +173,7 @@ async function breaks(shell: Shell, path: string): Promise<void> {
   );
   const stopped = await shell.run('module', 'deploy', path, '--timeout', '60s');
   assert.equal(stopped.code, 1, stopped.stderr);
-  assert.match(stopped.stderr, /the roll has stopped: t\/\d could not be opened 3 times: .*version 3 cannot/);
+  assert.match(stopped.stderr, /the roll-out has stopped: t\/\d failed to open 3 times: .*version 3 cannot/);
   const answers = await Promise.all(
     [0, 1, 2, 3].map(
       async (id) => (await shell.run('call', 't', 'version', '--id', String(id), '--timeout', '2s')).stdout,
@@ -200,7 +200,7 @@ describe('compose', { timeout: 240_000 }, () => {
       return (items as { name: string; result: string }[]).map(({ name, result }) => `${name} ${result}`);
     };
     assert.deepEqual(await results(), ['back created', 'other created']);
-    assert.deepEqual(await results(), ['back was there', 'other was there']);
+    assert.deepEqual(await results(), ['back exists already', 'other exists already']);
     const restart = (node: string, pool = 'back'): string => join(cluster.lab.folder, node, 'restart', `${pool}.yaml`);
     for (const node of ['w1', 'w2']) await appears(restart(node));
     assert.match(readFileSync(restart('w1'), 'utf8'), /"color": "green"/);
@@ -221,7 +221,7 @@ describe('compose', { timeout: 240_000 }, () => {
 
     // Deleted while one worker is away: it must not bring the pool back.
     await cluster.stop(cluster.get('w2'));
-    assert.deepEqual(await results('--unregister', '--yes'), ['back deleted', 'other was not there']);
+    assert.deepEqual(await results('--unregister', '--yes'), ['back deleted', 'other does not exist']);
     await disappears(restart('w1'));
     assert.ok(existsSync(restart('w2')));
     await cluster.restart('w2');
@@ -246,7 +246,7 @@ describe('a pool', { timeout: 240_000 }, () => {
     assert.deepEqual([exported['containers'], Number(exported['rows']) > 301], [4, true]);
 
     await shell.ok(...create('narrow', 'kv', 2));
-    await shell.refused(5, /has 2 containers of kv, and the file 4 of kv/, 'pool', 'import', 'narrow', out);
+    await shell.refused(5, /has 2 containers of kv, but the file has 4 of kv/, 'pool', 'import', 'narrow', out);
     await shell.refused(5, /others have written to container/, 'pool', 'import', 'from', out);
     const text = readFileSync(out, 'utf8');
     const damaged = shell.file('damaged.jsonl', text.replace('"v":"', '"v":"A'));

@@ -108,7 +108,7 @@ describe('an agent is refused', () => {
     await Promise.all([
       stranger.waitForOutput(
         'stderr',
-        /not joined yet: no seed has answered; compare addresses, secret and cluster name/,
+        /not joined yet: no seed has replied; check the addresses, the secret and the cluster name/,
       ),
       a.waitForOutput('stderr', /"message":"refused"/),
     ]);

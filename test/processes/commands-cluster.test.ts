@@ -259,7 +259,7 @@ async function interrupted(scene: Scene): Promise<void> {
   await drain.waitForOutput('stderr', /moving|has not opened|has not been copied/);
   drain.kill('SIGINT');
   assert.equal((await drain.waitForExit()).code, 130);
-  assert.match(drain.stderr, /the drain of w1 goes on; `remuster node show w1` tells how far it is/);
+  assert.match(drain.stderr, /the drain of w1 continues: `remuster node show w1` shows its progress/);
   const detached = await scene.json('node', 'drain', 'w1', '--detach');
   assert.equal(detached['phase'], 'draining');
   await scene.run('dev', 'resume', 'w1');

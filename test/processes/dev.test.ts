@@ -68,7 +68,7 @@ describe('a dev cluster', () => {
     const killed = await lab.run(['dev', 'kill', 'w1']);
     assert.deepEqual([killed.code, killed.stderr], [0, `killed: w1 (pid ${w1.pid})\n`]);
     assert.ok(!processIsUp(w1.pid));
-    await dev.waitForOutput('stderr', /node ended w1 \(pid \d+\): signal SIGKILL; 2 still up/);
+    await dev.waitForOutput('stderr', /node ended w1 \(pid \d+\): signal SIGKILL; 2 still running/);
     await missed('w1', 0);
     assert.ok(processIsUp(g1.pid) && processIsUp(m1.pid) && dev.isUp);
 

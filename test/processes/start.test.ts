@@ -15,7 +15,7 @@ test('start --exit runs the sample and ends with its exit code, leaving nothing 
   assert.match(program.stdout, /ok {6}failed: rate<1%/);
   const number = (pattern: RegExp): number => Number(pattern.exec(program.stdout)?.[1]?.replaceAll(',', ''));
   // Setup asks once, too, which is no part of the load.
-  const counted = number(/The shop itself counted ([\d,]+) requests/);
+  const counted = number(/The shop served ([\d,]+) requests/);
   assert.equal(number(/; +([\d,]+) requests/), counted - 1, program.stdout);
   assert.deepEqual(filesIn(lab.folder), []);
 });
@@ -24,7 +24,7 @@ test('start stays up after the report, and Ctrl-C leaves nothing behind', async 
   const lab = new ProcessLab(context);
   const size = ['--gates', '0', '--managers', '1', '--workers', '1', '--port-base', '0'];
   const program = lab.program(['start', ...size, '--duration', '1s', '--vus', '2'], { REMUSTER_CORES: '2' });
-  await program.waitForOutput('stdout', /Ctrl-C here stops everything/, 120_000);
+  await program.waitForOutput('stdout', /Ctrl-C stops all nodes/, 120_000);
   assert.match(program.stdout, /COMPLETED/);
   assert.ok(program.isUp);
   program.kill('SIGINT');

@@ -1,4 +1,4 @@
-/** What the agent itself logs: that it is still alone, and that an internal error ends it. */
+/** The log of an agent, and what the agent itself logs: that no seed replies, and an uncaught error that ends it. */
 import type { Log } from '../../base/ports.ts';
 import { openLog } from '../../io/system/log.ts';
 import type { NodeOptions } from '../../node/options/options.ts';
@@ -12,12 +12,12 @@ export function agentLog({ name, logLevel, secret, secretPrevious, token }: Node
   return openLog({ level: logLevel, pretty: process.stderr.isTTY, node: name, secrets });
 }
 
-/** A node that is refused learns nothing but silence, so it says what an operator should compare. */
-export function warnWhileAlone(log: Log, { join, requestTimeoutMs }: NodeOptions, joined: Promise<void>): void {
+/** Warns until the node has joined: seeds do not reply to a node that they refuse, so the log says what to check. */
+export function warnUntilJoined(log: Log, { join, requestTimeoutMs }: NodeOptions, joined: Promise<void>): void {
   if (join.length === 0) return;
   const warn = (): void => {
     const seeds = join.map(formatHostPort).join(',');
-    log('warn', 'not joined yet: no seed has answered; compare addresses, secret and cluster name', { seeds });
+    log('warn', 'not joined yet: no seed has replied; check the addresses, the secret and the cluster name', { seeds });
     timer = setTimeout(warn, reminderMs).unref();
   };
   let timer = setTimeout(warn, requestTimeoutMs).unref();
@@ -25,14 +25,14 @@ export function warnWhileAlone(log: Log, { join, requestTimeoutMs }: NodeOptions
   joined.then(settled, settled);
 }
 
-/** A mistake of ours ends the process, with one line that says so. */
-export function exitOnUncaughtError(log: Log, lastWords: () => void): void {
-  const die = (error: unknown): void => {
+/** A bug ends the process with one line in the log. `cleanUp` runs before. */
+export function exitOnUncaughtError(log: Log, cleanUp: () => void): void {
+  const exit = (error: unknown): void => {
     const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
     log('error', `uncaught ${name}: ${message}`, { code: 'INTERNAL', stack });
-    lastWords();
+    cleanUp();
     process.exit(exitFailed);
   };
-  process.on('uncaughtException', die);
-  process.on('unhandledRejection', die);
+  process.on('uncaughtException', exit);
+  process.on('unhandledRejection', exit);
 }

@@ -1,3 +1,4 @@
+/** The options file of a node, and how a command finds its cluster. */
 /** Options files and contexts: what is found, what is read, what is refused. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -36,7 +37,7 @@ describe('an options file', () => {
     assert.equal(await loadConfigFile(undefined, folder), undefined);
   });
 
-  test('is read from yaml, json and typescript', async () => {
+  test('is read as YAML, JSON or TypeScript', async () => {
     write('remuster.config.yaml', 'port: 1\njoin:\n  - a:1\n');
     assert.deepEqual(await loadConfigFile(undefined, folder), {
       path: 'remuster.config.yaml',
@@ -48,22 +49,22 @@ describe('an options file', () => {
     assert.deepEqual((await loadConfigFile('typed.ts', folder))?.values, { port: 3 });
   });
 
-  test('is refused when there are two, when it is missing, broken or no object', async () => {
+  test('is refused when there are two, or when it is missing, malformed or not an object', async () => {
     await assert.rejects(loadConfigFile('missing.yaml', folder), refused(/cannot read missing\.yaml/));
     write('broken.json', '{');
     await assert.rejects(loadConfigFile('broken.json', folder), refused(/cannot read broken\.json/));
     write('list.yaml', '- 1');
-    await assert.rejects(loadConfigFile('list.yaml', folder), refused(/must hold one object/));
+    await assert.rejects(loadConfigFile('list.yaml', folder), refused(/must contain one object/));
     write('remuster.config.yaml', '');
     write('remuster.config.json', '{}');
-    await assert.rejects(loadConfigFile(undefined, folder), refused(/both here/));
+    await assert.rejects(loadConfigFile(undefined, folder), refused(/both in this folder/));
   });
 });
 
-describe('the cluster that a command talks to', () => {
+describe('the cluster that a command addresses', () => {
   const contexts = 'current: home\ncontexts:\n  home: {addr: "http://h:1", token: t1}\n  away: {addr: "http://a:2"}\n';
 
-  test('is the flag, then the context flag, then the environment, then the current context', async () => {
+  test('comes from --addr or --context, then the environment, then the current context', async () => {
     assert.deepEqual(await resolveTarget({}), { addr: 'http://127.0.0.1:7500', token: undefined });
     write('contexts.yaml', contexts);
     assert.deepEqual(await resolveTarget({}), { addr: 'http://h:1', token: 't1' });
@@ -74,7 +75,7 @@ describe('the cluster that a command talks to', () => {
     assert.deepEqual(await resolveTarget({ addr: 'f:4', token: 't4' }), { addr: 'http://f:4', token: 't4' });
   });
 
-  test('is never guessed', async () => {
+  test('is never guessed after a wrong name or address', async () => {
     write('contexts.yaml', contexts);
     await assert.rejects(resolveTarget({ context: 'hom' }), refused(/unknown context "hom"; did you mean home\?/));
     await assert.rejects(resolveTarget({ context: 'constructor' }), refused(/unknown context/));

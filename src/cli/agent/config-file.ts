@@ -1,4 +1,4 @@
-/** Finds and reads the options file. Two candidates in one folder are an error. */
+/** Finds and reads the options file. Two candidates in one folder are an error, never a silent choice. */
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { extname, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -8,23 +8,25 @@ import type { OptionSources } from '../../node/options/options.ts';
 const candidates = ['remuster.config.ts', 'remuster.config.yaml', 'remuster.config.yml', 'remuster.config.json'];
 const fileBytesMax = 1_048_576;
 
-export async function loadConfigFile(named: string | undefined, folder: string): Promise<OptionSources['file']> {
-  const path = named ?? onlyOneOf(candidates.filter((candidate) => existsSync(resolve(folder, candidate))));
+export async function loadConfigFile(configFile: string | undefined, folder: string): Promise<OptionSources['file']> {
+  const path = configFile ?? onlyOneOf(candidates.filter((candidate) => existsSync(resolve(folder, candidate))));
   if (path === undefined) return undefined;
-  const values = await contentOf(resolve(folder, path), path);
+  const values = await readValues(resolve(folder, path), path);
   if (typeof values !== 'object' || values === null || Array.isArray(values)) {
-    throw new RemusterError('BAD_ARGUMENT', `${path} must hold one object of options`);
+    throw new RemusterError('BAD_ARGUMENT', `${path} must contain one object of options`);
   }
   return { path, values: { ...values } };
 }
 
-/** Two files that both claim to be the configuration are a trap; the one that is read would be luck. */
 function onlyOneOf(found: readonly string[]): string | undefined {
   if (found.length < 2) return found[0];
-  throw new RemusterError('BAD_ARGUMENT', `${found.join(' and ')} are both here; remove one or name one with --config`);
+  throw new RemusterError(
+    'BAD_ARGUMENT',
+    `${found.join(' and ')} are both in this folder: remove one, or choose one with --config`,
+  );
 }
 
-async function contentOf(path: string, shown: string): Promise<unknown> {
+async function readValues(path: string, displayPath: string): Promise<unknown> {
   try {
     if (statSync(path).size > fileBytesMax) throw new Error(`larger than ${fileBytesMax} bytes`);
     switch (extname(path)) {
@@ -46,7 +48,7 @@ async function contentOf(path: string, shown: string): Promise<unknown> {
   } catch (error) {
     throw new RemusterError(
       'BAD_ARGUMENT',
-      `cannot read ${shown}: ${error instanceof Error ? error.message : String(error)}`,
+      `cannot read ${displayPath}: ${error instanceof Error ? error.message : String(error)}`,
     );
   }
 }

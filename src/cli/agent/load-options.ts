@@ -1,4 +1,6 @@
-/** Collects the sources of a node's options on this machine. Precedence and checks are in node/options. */
+/**
+ * Collects the sources of a node's options: flags, environment, options file. node/options ranks and validates them.
+ */
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { namePattern } from '../../base/ids.ts';

@@ -1,4 +1,4 @@
-/** The options table as commander flags, and back to a source of options. */
+/** Declares the options table as commander flags, and returns the given flags as a source of options. */
 import { type Command, Option } from 'commander';
 import { optionNames } from '../../node/options/options.ts';
 import {
@@ -14,15 +14,15 @@ export function addOptionFlags(command: Command, names: readonly OptionName[] = 
   for (const option of names) command.addOption(flagFor(option));
 }
 
-/** What was typed, by the names that resolveOptions knows. */
+/** The flags of the command line, by option name as resolveOptions takes them. */
 export function givenFlags(command: Command, names: readonly OptionName[] = optionNames): Record<string, unknown> {
-  const typed: Record<string, unknown> = {};
+  const given: Record<string, unknown> = {};
   for (const option of names) {
     const attribute = flagFor(option).attributeName();
     if (command.getOptionValueSource(attribute) !== 'cli') continue;
-    typed[optionsTable[option].secret ? `${option}File` : option] = command.getOptionValue(attribute) as unknown;
+    given[optionsTable[option].secret ? `${option}File` : option] = command.getOptionValue(attribute) as unknown;
   }
-  return typed;
+  return given;
 }
 
 function flagFor(option: OptionName): Option {
@@ -30,7 +30,7 @@ function flagFor(option: OptionName): Option {
   const flag = flagNameOf(option);
   const help = `${row.doc} [${envNameOf(option)}${row.secret ? ' or _FILE' : ''}; default ${defaultText(row)}]`;
   const fallback = row.defaultFor('lan');
-  if (fallback === true) return new Option(flag.replace(/^--/, '--no-'), help);
+  if (fallback === true) return new Option(flag.replace(/^--/, '--no-'), `Turns this off: ${help}`);
   return new Option(fallback === false ? flag : `${flag} <${row.secret ? 'path' : row.type.syntax}>`, help);
 }
 

@@ -1,15 +1,16 @@
-/** Ends a child node when the stdin pipe to its parent closes. */
+/** Detects that the parent process has ended: the pipe to its stdin closes. */
 
-export function onParentExit(gone: () => void): void {
+/** Calls `onExit` once. */
+export function onParentExit(onExit: () => void): void {
   const { stdin } = process;
-  let told = false;
-  const tell = (): void => {
-    if (told) return;
-    told = true;
-    gone();
+  let reported = false;
+  const report = (): void => {
+    if (reported) return;
+    reported = true;
+    onExit();
   };
-  stdin.on('end', tell);
-  stdin.on('close', tell);
-  stdin.on('error', tell);
+  stdin.on('end', report);
+  stdin.on('close', report);
+  stdin.on('error', report);
   stdin.resume();
 }

@@ -1,5 +1,5 @@
 /**
- * `remuster node drain NAME`: starts a drain and follows it. The drain belongs to the cluster and goes on when this
+ * `remuster node drain NAME`: starts a drain and follows it. The cluster performs the drain: it continues when this
  * command ends.
  */
 import { setTimeout as pause } from 'node:timers/promises';
@@ -25,79 +25,80 @@ type Preflight = Pick<DrainView, 'remaining' | 'containers' | 'copies' | 'blocke
   readonly node: string;
 };
 
-const lookMs = 250;
-const patienceMs = 60_000;
+const pollMs = 250;
+/** Without news from the leader for so long, the command stops following. */
+const timeoutMs = 60_000;
 
 export async function nodeDrainCommand(name: string, flags: DrainFlags): Promise<number> {
   const target = await resolveTarget(flags);
   const { deadline, reason } = flags;
   if (flags.dryRun === true) return await preflight(target, name, flags.output);
-  const begun = await postJson(target, nodePath(name, 'drain'), { deadline, reason });
-  for (const warning of (begun as DrainView).warnings) printNotice(`warning: ${stripControls(warning)}`);
+  const started = await postJson(target, nodePath(name, 'drain'), { deadline, reason });
+  for (const warning of (started as DrainView).warnings) printNotice(`warning: ${stripControls(warning)}`);
   const node = flags.detach === true ? await fetchNode(target, name) : await pollDrained(target, name, deadline);
   await printDrain(node, flags.output);
   return node.drain?.phase === 'drained' || flags.detach === true ? exitOk : exitPartial;
 }
 
-/** Says how far it is whenever that changes. Comes back early when the deadline of the drain has passed. */
+/** Prints the progress when it changes. Returns when the drain has ended, or its deadline has passed. */
 export async function pollDrained(
   target: ClusterTarget,
   name: string,
   deadline: string | undefined,
 ): Promise<NodeView> {
-  printOnInterrupt(() => printNotice(goesOn(name)));
-  // The leader tells when it is over; this is for the case that nobody does.
-  const lateMs = Date.now() + (parseOptionDuration(deadline) ?? 0) + patienceMs;
-  let told = '';
-  let heardMs = Date.now();
-  for (; ; await pause(lookMs)) {
+  printOnInterrupt(() => printNotice(continuesText(name)));
+  // The leader ends the drain at its deadline: this limit is for a leader that does not.
+  const giveUpMs = Date.now() + (parseOptionDuration(deadline) ?? 0) + timeoutMs;
+  let printed = '';
+  let lastReplyMs = Date.now();
+  for (; ; await pause(pollMs)) {
     const node = await fetchNode(target, name).catch((error: unknown) => {
-      const mayPass = isRemusterError(error) && error.row.retryable && Date.now() - heardMs < patienceMs;
-      if (mayPass) return undefined;
-      printNotice(goesOn(name));
+      const isTransient = isRemusterError(error) && error.row.retryable && Date.now() - lastReplyMs < timeoutMs;
+      if (isTransient) return undefined;
+      printNotice(continuesText(name));
       throw error;
     });
     if (node === undefined || node.drain === null) continue;
-    heardMs = Date.now();
+    lastReplyMs = Date.now();
     const text = [drainProgressText(node.drain), ...node.drain.blockedBy].join('; ');
-    if (text !== told) printNotice(`${stripControls(name)}: ${stripControls(text)}`);
-    told = text;
-    if (isOver(node.drain)) return node;
-    if (Date.now() > lateMs) {
-      printNotice(goesOn(name));
+    if (text !== printed) printNotice(`${stripControls(name)}: ${stripControls(text)}`);
+    printed = text;
+    if (hasEnded(node.drain)) return node;
+    if (Date.now() > giveUpMs) {
+      printNotice(continuesText(name));
       return node;
     }
   }
 }
 
-/** Activated by somebody else meanwhile is over, too. */
-function isOver({ phase, overdue }: DrainView): boolean {
+/** A drain has also ended when another operator has activated the node. */
+function hasEnded({ phase, overdue }: DrainView): boolean {
   return phase !== 'draining' || overdue;
 }
 
-function goesOn(name: string): string {
-  return `the drain of ${stripControls(name)} goes on; \`remuster node show ${stripControls(name)}\` tells how far it is`;
+function continuesText(name: string): string {
+  return `the drain of ${stripControls(name)} continues: \`remuster node show ${stripControls(name)}\` shows its progress`;
 }
 
 async function preflight(target: ClusterTarget, name: string, format: OutputFormat): Promise<number> {
-  const answer = await postJson(target, nodePath(name, 'drain'), { dryRun: true });
-  const { schemaVersion: _, ...thing } = answer as Preflight & { schemaVersion: number };
+  const reply = await postJson(target, nodePath(name, 'drain'), { dryRun: true });
+  const { schemaVersion: _, ...result } = reply as Preflight & { schemaVersion: number };
   const lines: [string, string][] = [
-    ['NODE', thing.node],
-    ['WOULD MOVE', hostedText(thing)],
-    ...thing.warnings.map((why): [string, string] => ['WARNING', why]),
-    ...thing.blockedBy.map((why): [string, string] => ['REFUSED', why]),
+    ['NODE', result.node],
+    ['WOULD MOVE', hostedText(result)],
+    ...result.warnings.map((why): [string, string] => ['WARNING', why]),
+    ...result.blockedBy.map((why): [string, string] => ['REFUSED', why]),
   ];
-  printData(await renderObject(format, thing, { name: thing.node, lines }));
-  return thing.blockedBy.length === 0 ? exitOk : exitRefused;
+  printData(await renderObject(format, result, { name: result.node, lines }));
+  return result.blockedBy.length === 0 ? exitOk : exitRefused;
 }
 
 async function printDrain({ name, id, registration, drain }: NodeView, format: OutputFormat): Promise<void> {
-  const thing = { ...drain, node: name, id, registration };
+  const result = { ...drain, node: name, id, registration };
   const lines: [string, string][] = [
     ['NODE', name],
     ['REGISTRATION', registration ?? 'none'],
-    ['DRAIN', drain === null ? 'unknown: the registry does not answer' : drainProgressText(drain)],
+    ['DRAIN', drain === null ? 'unknown: the registry does not reply' : drainProgressText(drain)],
   ];
-  printData(await renderObject(format, thing, { name, lines }));
+  printData(await renderObject(format, result, { name, lines }));
 }

@@ -1,7 +1,6 @@
 /**
- * Cluster events as JSON lines; `--follow` resumes after a broken connection.
- * `remuster events [--follow] [--since SEQ]`: what happened, one JSON object a line; `-o table` and the others for what
- * there is now.
+ * `remuster events [--follow] [--since SEQ]`: the events of a node, one JSON object a line. `--follow` resumes by
+ * number after a broken connection.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { isRemusterError, RemusterError } from '../../base/errors.ts';
@@ -28,7 +27,11 @@ const columns: readonly Column<EventRow>[] = [
 
 export async function eventsCommand(flags: EventsFlags, format: OutputFormat): Promise<number> {
   const since = flags.since ?? '0';
-  if (!/^\d{1,15}$/.test(since)) throw new RemusterError('BAD_ARGUMENT', '--since takes the number of an event');
+  if (!/^\d{1,15}$/.test(since))
+    throw new RemusterError(
+      'BAD_ARGUMENT',
+      `--since takes the number of an event (field seq), not ${JSON.stringify(since)}`,
+    );
   const target = await resolveTarget(flags);
   if (flags.follow) return await follow(target, Number(since), format);
   const { items } = (await getJson(target, `/v1/events?follow=false&since=${since}`)) as { items: EventRow[] };
@@ -48,11 +51,11 @@ async function follow(target: ClusterTarget, since: number, format: OutputFormat
         printData(lineOf(row, format));
       }
     } catch (error) {
-      // The first attempt tells whether the address is right; later on the node may be restarting.
-      const known = isRemusterError(error) && error.code !== 'UNREACHABLE';
-      if (known || last === since || failures >= reconnectsMax) throw error;
+      // The first attempt fails at a wrong address; a later one may fail because the node restarts.
+      const isPermanent = isRemusterError(error) && error.code !== 'UNREACHABLE';
+      if (isPermanent || last === since || failures >= reconnectsMax) throw error;
     }
-    printNotice('the node ended the stream; reconnecting');
+    printNotice('the node closed the event stream: reconnecting');
     await pause(reconnectMs);
   }
 }

@@ -1,4 +1,6 @@
-/** `remuster health`: is a node ready; exit code 1 when it is not, for scripts. */
+/**
+ * `remuster health`: whether a node is live, started and ready. The exit code is 1 when it is not ready, for scripts.
+ */
 import { exitFailed, exitOk } from '../command/exit.ts';
 import { request } from '../command/http-client.ts';
 import { type OutputFormat, renderObject } from '../output/render.ts';
@@ -15,7 +17,7 @@ export async function healthCommand(flags: TargetFlags, format: OutputFormat): P
     paths.map(async (path) => ((await request(target, 'GET', `${path}?verbose`)).body ?? {}) as Probe),
   );
   const checks = ready?.checks ?? [];
-  const thing = {
+  const result = {
     addr: target.addr,
     live: live?.ok === true,
     started: started?.ok === true,
@@ -23,16 +25,16 @@ export async function healthCommand(flags: TargetFlags, format: OutputFormat): P
     checks,
   };
   const lines: [string, string][] = [
-    ['ADDRESS', thing.addr],
-    ['LIVE', word(thing.live)],
-    ['STARTED', word(thing.started)],
-    ['READY', word(thing.ready)],
-    ...checks.map((check): [string, string] => [`  ${check.name}`, `${word(check.ok)} (${check.detail})`]),
+    ['ADDRESS', result.addr],
+    ['LIVE', yesOrNo(result.live)],
+    ['STARTED', yesOrNo(result.started)],
+    ['READY', yesOrNo(result.ready)],
+    ...checks.map((check): [string, string] => [`  ${check.name}`, `${yesOrNo(check.ok)} (${check.detail})`]),
   ];
-  printData(await renderObject(format, thing, { name: thing.ready ? 'ready' : 'not-ready', lines }));
-  return thing.ready ? exitOk : exitFailed;
+  printData(await renderObject(format, result, { name: result.ready ? 'ready' : 'not-ready', lines }));
+  return result.ready ? exitOk : exitFailed;
 }
 
-function word(ok: boolean): string {
+function yesOrNo(ok: boolean): string {
   return ok ? 'yes' : 'no';
 }

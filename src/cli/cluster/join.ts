@@ -1,4 +1,4 @@
-/** `remuster join ADDRESSES`: tells a running node of further addresses to join. */
+/** `remuster join ADDRESSES`: gives a running node more seeds to join. */
 import { exitOk } from '../command/exit.ts';
 import { postJson } from '../command/http-client.ts';
 import { type OutputFormat, renderObject } from '../output/render.ts';
@@ -7,15 +7,15 @@ import { printData } from '../output/terminal.ts';
 
 export async function joinCommand(flags: TargetFlags, format: OutputFormat, addresses: string): Promise<number> {
   const target = await resolveTarget(flags);
-  const { schemaVersion: _, ...thing } = (await postJson(target, '/v1/join', { addresses })) as {
+  const { schemaVersion: _, ...result } = (await postJson(target, '/v1/join', { addresses })) as {
     readonly schemaVersion: number;
     readonly node: string;
     readonly asked: readonly string[];
   };
   const lines: [string, string][] = [
-    ['NODE', thing.node],
-    ['ASKS', thing.asked.join(', ')],
+    ['NODE', result.node],
+    ['SEEDS', result.asked.join(', ')],
   ];
-  printData(await renderObject(format, thing, { name: thing.node, lines }));
+  printData(await renderObject(format, result, { name: result.node, lines }));
   return exitOk;
 }

@@ -1,6 +1,6 @@
 /**
- * `remuster node leave NAME`: removes a node for good: drain, leave the manager group, unregister, exit. Each step
- * refuses what would cost data or quorum.
+ * `remuster node leave NAME`: removes a node permanently: drain, leave the manager group, unregister, exit. Each step
+ * refuses what would lose data or the quorum.
  */
 import { confirm, type ConfirmFlags } from '../command/confirm.ts';
 import { pollDrained } from './drain.ts';
@@ -26,8 +26,8 @@ export async function nodeLeaveCommand(name: string, flags: LeaveFlags): Promise
   const isInGroup = await belongsToGroup(target, node.id, node.dc);
   const needsDrain = node.registration === 'active' && (await othersAreActive(target, node.id, node.dc));
   const steps = [
-    ...(needsDrain ? [`drain it (${node.drain?.remaining ?? 0} to move)`] : []),
-    ...(isInGroup ? ['remove it from the group of managers'] : []),
+    ...(needsDrain ? [`drain it: ${node.drain?.remaining ?? 0} to move`] : []),
+    ...(isInGroup ? ['remove it from the manager group'] : []),
     'unregister it and end its process',
   ];
   if (isInGroup) await postJson(target, `/v1/managers/${encodeURIComponent(name)}/remove`, { dryRun: true });
@@ -36,21 +36,23 @@ export async function nodeLeaveCommand(name: string, flags: LeaveFlags): Promise
     printData(await renderObject(flags.output, { node: node.name, dryRun: true, steps }, { name: node.name, lines }));
     return exitOk;
   }
-  await confirm(`Let ${stripControls(node.name)} leave for good?`, flags, 'go on');
+  await confirm(`Remove ${stripControls(node.name)} permanently?`, flags, 'proceed');
   if (needsDrain) await postJson(target, nodePath(name, 'drain'), { deadline, reason });
   if (needsDrain || node.registration === 'draining') {
     const { drain } = await pollDrained(target, name, deadline);
     if (drain?.phase !== 'drained') {
-      printNotice(`${stripControls(name)} still holds ${drain?.remaining ?? 0}; it stays`);
+      printNotice(
+        `${stripControls(name)} stays in the cluster: ${drain?.remaining ?? 0} containers and copies are still on it`,
+      );
       return exitPartial;
     }
   }
   if (isInGroup) await postJson(target, `/v1/managers/${encodeURIComponent(name)}/remove`, { reason });
-  const { schemaVersion: _, ...thing } = (await postJson(target, nodePath(name, 'leave'), { reason })) as {
+  const { schemaVersion: _, ...result } = (await postJson(target, nodePath(name, 'leave'), { reason })) as {
     schemaVersion: number;
     node: string;
   };
-  printData(await renderObject(flags.output, thing, { name: thing.node, lines: [['LEFT', thing.node]] }));
+  printData(await renderObject(flags.output, result, { name: result.node, lines: [['LEFT', result.node]] }));
   return exitOk;
 }
 
@@ -61,7 +63,7 @@ async function belongsToGroup(target: ClusterTarget, id: string, dc: string): Pr
   return items.some((row) => row.id === id && row.standing !== 'outside');
 }
 
-/** The last one has nobody to give anything to. */
+/** The last active node has no node to move its containers to, so it is not drained. */
 async function othersAreActive(target: ClusterTarget, id: string, dc: string): Promise<boolean> {
   const { nodes } = (await getJson(target, withDc('/v1/balance', dc))) as {
     nodes: { id: string; isActive: boolean }[];

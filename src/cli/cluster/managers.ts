@@ -1,6 +1,6 @@
 /**
- * `remuster manager list|add|promote|remove|transfer`: the manager group. Loss of quorum is refused by its leader: exit
- * code 5.
+ * `remuster manager list|add|promote|remove|transfer`: the manager group of a datacenter. Its leader refuses a change
+ * that would lose the quorum: exit code 5.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { RemusterError } from '../../base/errors.ts';
@@ -27,14 +27,14 @@ type ManagerFlags = TargetFlags & { readonly output: OutputFormat; readonly reas
 
 const columns: readonly Column<ManagerRow>[] = [
   { title: 'NAME', cell: (row) => row.name },
-  { title: 'STANDING', cell: (row) => (row.leader ? `${row.standing}, leads` : row.standing) },
+  { title: 'STANDING', cell: (row) => (row.leader ? `${row.standing}, leader` : row.standing) },
   { title: 'STATE', cell: (row) => row.state },
   { title: 'ADDRESS', cell: (row) => `${row.host}:${row.port}` },
   { title: 'ID', wide: true, cell: (row) => row.id },
 ];
 
 const settleMs = 10_000;
-const lookMs = 100;
+const pollMs = 100;
 
 export async function managerListCommand(
   flags: TargetFlags & { readonly dc?: string; readonly watch?: true },
@@ -54,15 +54,15 @@ export async function managerChangeCommand(
   flags: ManagerFlags,
 ): Promise<number> {
   const { reason } = flags;
-  const answer = await postJson(await resolveTarget(flags), `/v1/managers/${encodeURIComponent(name)}/${verb}`, {
+  const reply = await postJson(await resolveTarget(flags), `/v1/managers/${encodeURIComponent(name)}/${verb}`, {
     reason,
   });
-  const { schemaVersion: _, ...thing } = answer as { schemaVersion: number; manager: string; standing: string };
+  const { schemaVersion: _, ...result } = reply as { schemaVersion: number; manager: string; standing: string };
   const lines: [string, string][] = [
-    ['MANAGER', thing.manager],
-    ['STANDING', thing.standing],
+    ['MANAGER', result.manager],
+    ['STANDING', result.standing],
   ];
-  printData(await renderObject(flags.output, thing, { name: thing.manager, lines }));
+  printData(await renderObject(flags.output, result, { name: result.manager, lines }));
   return exitOk;
 }
 
@@ -73,21 +73,21 @@ export async function managerRemoveCommand(
   const target = await resolveTarget(flags);
   const path = `/v1/managers/${encodeURIComponent(name)}/remove`;
   const dryRun = flags.dryRun === true;
-  // The preflight first: a person should not be asked about what is refused anyway.
+  // The preflight runs before the confirmation: no question about a change that would be refused.
   if (!dryRun) await postJson(target, path, { dryRun: true });
-  if (!dryRun) await confirm(`Remove ${name} from the group of managers?`, flags, 'refuse');
+  if (!dryRun) await confirm(`Remove ${name} from the manager group?`, flags, 'refuse');
   const { reason } = flags;
-  const answer = await postJson(target, path, { dryRun, reason });
-  const { schemaVersion: _, ...thing } = answer as { schemaVersion: number; manager: string; voters: number };
+  const reply = await postJson(target, path, { dryRun, reason });
+  const { schemaVersion: _, ...result } = reply as { schemaVersion: number; manager: string; voters: number };
   const lines: [string, string][] = [
-    ['MANAGER', thing.manager],
-    [dryRun ? 'WOULD BE LEFT' : 'LEFT', `${thing.voters} ${thing.voters === 1 ? 'voter' : 'voters'}`],
+    ['MANAGER', result.manager],
+    [dryRun ? 'VOTERS WOULD BE' : 'VOTERS', String(result.voters)],
   ];
-  printData(await renderObject(flags.output, thing, { name: thing.manager, lines }));
+  printData(await renderObject(flags.output, result, { name: result.manager, lines }));
   return exitOk;
 }
 
-/** Ends when somebody else is known to lead. */
+/** Returns once another leader is known. */
 export async function managerTransferCommand(
   to: string | undefined,
   flags: ManagerFlags & { readonly dc?: string },
@@ -97,24 +97,24 @@ export async function managerTransferCommand(
   const former = (await getJson(target, path)) as LeaderInfo;
   await postJson(target, withDc('/v1/transfer', flags.dc), { to, reason: flags.reason });
   const { leader, term, dc } = await nextLeader(target, path, former.term ?? 0);
-  const thing = { dc, leader, term, former: former.leader };
+  const result = { dc, leader, term, former: former.leader };
   const lines: [string, string][] = [
     ['LEADER', leader ?? 'none'],
     ['TERM', String(term)],
     ['FORMER', former.leader ?? 'none'],
   ];
-  printData(await renderObject(flags.output, thing, { name: leader ?? '', lines }));
+  printData(await renderObject(flags.output, result, { name: leader ?? '', lines }));
   return exitOk;
 }
 
 async function nextLeader(target: ClusterTarget, path: string, formerTerm: number): Promise<LeaderInfo> {
-  for (const deadline = Date.now() + settleMs; ; await pause(lookMs)) {
+  for (const deadline = Date.now() + settleMs; ; await pause(pollMs)) {
     const now = (await getJson(target, path)) as LeaderInfo;
     if (now.leader !== null && (now.term ?? 0) > formerTerm) return now;
     if (Date.now() > deadline)
       throw new RemusterError(
         'DEADLINE',
-        `leadership was handed over, but nobody is known to lead after ${settleMs} ms`,
+        `leadership was transferred, but no new leader is known after ${settleMs} ms`,
       );
   }
 }

@@ -1,32 +1,14 @@
-/** `remuster members [--watch]`: who is in the cluster, as the asked node sees it. */
+/** `remuster members [--watch]`: the members of the cluster, as the node at --addr sees them. */
 import { getJson } from '../command/http-client.ts';
 import { type Column, type OutputFormat, renderList } from '../output/render.ts';
 import { resolveTarget, type TargetFlags } from '../command/target.ts';
 import { type StateReason, activateCommand, isLateReturn } from '../../registration/node-modes.ts';
+import type { MemberRow } from '../../node/core/node-status.ts';
 import { stripControls } from '../output/terminal.ts';
 import { printOrWatch } from '../command/watch.ts';
 
-export type MemberRow = {
-  readonly name: string;
-  readonly id: string;
-  readonly host: string;
-  readonly port: number;
-  readonly roles: readonly string[];
-  readonly dc: string;
-  readonly state: string;
-  readonly incarnation: number;
-  readonly health: number;
-  readonly registration: string | null;
-  readonly registrationReason: StateReason | null;
-  readonly generation: number;
-  readonly loadLevel: string | null;
-  readonly cores?: { readonly total: number; readonly free: number } | null;
-  readonly stuck: boolean;
-  readonly lagMs: number;
-};
-
-/** What changes all the time is no news. */
-const unsteady: ReadonlySet<string> = new Set(['silentMs', 'lagMs', 'roundTripMs', 'health']);
+/** Fields that change all the time: `--watch` does not print again for them. */
+const volatileFields: ReadonlySet<string> = new Set(['silentMs', 'lagMs', 'roundTripMs', 'health']);
 
 const columns: readonly Column<MemberRow>[] = [
   { title: 'NAME', cell: (row) => row.name },
@@ -47,24 +29,24 @@ const columns: readonly Column<MemberRow>[] = [
 export async function membersCommand(flags: TargetFlags, format: OutputFormat, watch: boolean): Promise<number> {
   const target = await resolveTarget(flags);
   return await printOrWatch(format, watch, async () => {
-    const answer = (await getJson(target, '/v1/members')) as { items: MemberRow[] };
-    const items = answer.items.toSorted((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }));
+    const reply = (await getJson(target, '/v1/members')) as { items: MemberRow[] };
+    const items = reply.items.toSorted((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }));
     const text = await renderList(format, items, columns, (row) => row.name);
-    const news = JSON.stringify(items, (key, value: unknown) => (unsteady.has(key) ? undefined : value));
-    return { text, news, notices: returnNotices(items) };
+    const compareBy = JSON.stringify(items, (key, value: unknown) => (volatileFields.has(key) ? undefined : value));
+    return { text, compareBy, notices: returnNotices(items) };
   });
 }
 
-/** A node that returned too late looks like one that works; it gets nothing until it is activated. */
+/** A node that was drained by a late return looks healthy in the table, but gets no work until it is activated. */
 export function returnNotices(
   items: readonly Pick<MemberRow, 'name' | 'state' | 'registration' | 'registrationReason'>[],
 ): readonly string[] {
   return items
     .filter(({ state }) => state !== 'dead' && state !== 'left')
-    .filter((row) => row.registration === 'drained' && isLateReturn(row.registrationReason))
+    .filter((row) => row.registration === 'drained' && isLateReturn(row.registrationReason as StateReason | null))
     .map(
       ({ name }) =>
-        `${name} returned too late and is drained: ${activateCommand(name)} (with rejoin auto it is active again by itself)`,
+        `${name} returned after its registration expired and is drained: ${activateCommand(name)} (with --rejoin auto a node becomes active on its own)`,
     )
     .map(stripControls);
 }

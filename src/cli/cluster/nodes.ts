@@ -1,7 +1,7 @@
-/** `remuster node show|activate`: one node: what it is, what it holds, activation of a drained one. */
+/** `remuster node show|activate`: one node with its registration and drain, and the activation of a drained node. */
 import { exitOk } from '../command/exit.ts';
 import { getJson, postJson } from '../command/http-client.ts';
-import type { MemberRow } from './members.ts';
+import type { MemberRow } from '../../node/core/node-status.ts';
 import type { DrainProgress } from '../../placement/operations/drain-progress.ts';
 import { type OutputFormat, renderObject } from '../output/render.ts';
 import { resolveTarget, type ClusterTarget, type TargetFlags } from '../command/target.ts';
@@ -14,7 +14,7 @@ export type NodeView = MemberRow & {
   readonly since: string | null;
   readonly note: string;
   readonly lost: boolean;
-  /** Null while the registry cannot be asked. */
+  /** Null while the registry does not reply. */
   readonly drain: DrainView | null;
 };
 
@@ -42,7 +42,7 @@ export async function nodeShowCommand(name: string, flags: TargetFlags, format: 
     ['REGISTRATION', node.registration ?? 'none'],
     ['REASON', [node.reason ?? '-', node.note].filter((text) => text !== '').join(': ')],
     ['SINCE', node.since ?? '-'],
-    ['HOLDS', drain === null ? 'unknown: the registry does not answer' : hostedText(drain)],
+    ['HOLDS', drain === null ? 'unknown: the registry does not reply' : hostedText(drain)],
     ...(drain === null || drain.phase === 'not draining' ? [] : drainLines(drain)),
   ];
   printData(await renderObject(format, node, { name: node.name, lines }));
@@ -64,9 +64,9 @@ export function hostedText({
 
 export function drainProgressText({ phase, total, remaining, copies, releasing, overdue }: DrainView): string {
   const open = [
-    ...(total > 0 ? [`${total - remaining} of ${total} moved away`] : []),
+    ...(total > 0 ? [`${total - remaining} of ${total} moved`] : []),
     ...(copies > 0 ? [`${copies} of the rest are copies`] : []),
-    ...(releasing > 0 ? [`${releasing} on the move`] : []),
+    ...(releasing > 0 ? [`${releasing} moving`] : []),
     ...(overdue ? ['the deadline has passed'] : []),
   ];
   return [phase, ...open].join(', ');
@@ -77,12 +77,12 @@ export async function nodeActivateCommand(
   flags: TargetFlags & { readonly reason?: string; readonly output: OutputFormat },
 ): Promise<number> {
   const { reason } = flags;
-  const answer = await postJson(await resolveTarget(flags), nodePath(name, 'activate'), { reason });
-  const { schemaVersion: _, ...thing } = answer as { schemaVersion: number; node: string; registration: string };
+  const reply = await postJson(await resolveTarget(flags), nodePath(name, 'activate'), { reason });
+  const { schemaVersion: _, ...result } = reply as { schemaVersion: number; node: string; registration: string };
   const lines: [string, string][] = [
-    ['NODE', thing.node],
-    ['REGISTRATION', thing.registration],
+    ['NODE', result.node],
+    ['REGISTRATION', result.registration],
   ];
-  printData(await renderObject(flags.output, thing, { name: thing.node, lines }));
+  printData(await renderObject(flags.output, result, { name: result.node, lines }));
   return exitOk;
 }

@@ -1,6 +1,6 @@
 /**
- * `remuster reachability`: who hears whom, as a matrix. A node without an answer has an empty row, and the exit code
- * says that the answer is partial.
+ * `remuster reachability`: the state of each member as each other member sees it, as a matrix. A member that did not
+ * reply has a row of question marks, and the exit code is 4.
  */
 import { exitOk, exitPartial } from '../command/exit.ts';
 import { getJson } from '../command/http-client.ts';
@@ -16,12 +16,12 @@ type Reachability = {
 
 export async function reachabilityCommand(flags: TargetFlags, format: OutputFormat): Promise<number> {
   const target = await resolveTarget(flags);
-  const answer = (await getJson(target, '/v1/reachability')) as Reachability & { schemaVersion: number };
-  const { schemaVersion: _, ...thing } = answer;
-  if (format === 'table' || format === 'wide') printData(matrix(thing));
-  else printData(await renderObject(format, thing, { name: thing.nodes.join('\n'), lines: [] }));
-  if (thing.unanswered.length === 0) return exitOk;
-  printNotice(`no answer from ${thing.unanswered.map(stripControls).join(', ')}`);
+  const reply = (await getJson(target, '/v1/reachability')) as Reachability & { schemaVersion: number };
+  const { schemaVersion: _, ...result } = reply;
+  if (format === 'table' || format === 'wide') printData(matrix(result));
+  else printData(await renderObject(format, result, { name: result.nodes.join('\n'), lines: [] }));
+  if (result.unanswered.length === 0) return exitOk;
+  printNotice(`no reply from ${result.unanswered.map(stripControls).join(', ')}`);
   return exitPartial;
 }
 
@@ -33,7 +33,7 @@ function matrix({ nodes, hearings, unanswered }: Reachability): string {
   };
   const sorted = nodes.toSorted();
   return renderTable(
-    ['HEARS', ...sorted.map(stripControls)],
+    ['SEEN BY', ...sorted.map(stripControls)],
     sorted.map((from) => [stripControls(from)].concat(sorted.map((to) => cell(from, to)))),
   );
 }

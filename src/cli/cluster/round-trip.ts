@@ -1,4 +1,4 @@
-/** `remuster rtt A B`: round trip between two members: by coordinates and as measured. */
+/** `remuster rtt A B`: the round trip time between two members, estimated from network coordinates and measured. */
 import { exitOk } from '../command/exit.ts';
 import { getJson } from '../command/http-client.ts';
 import { type OutputFormat, renderObject } from '../output/render.ts';
@@ -15,14 +15,14 @@ type RoundTrip = {
 export async function rttCommand(flags: TargetFlags, format: OutputFormat, from: string, to: string): Promise<number> {
   const target = await resolveTarget(flags);
   const path = `/v1/rtt?from=${encodeURIComponent(from)}&to=${encodeURIComponent(to)}`;
-  const { schemaVersion: _, ...thing } = (await getJson(target, path)) as RoundTrip & { schemaVersion: number };
+  const { schemaVersion: _, ...result } = (await getJson(target, path)) as RoundTrip & { schemaVersion: number };
   const lines: [string, string][] = [
-    ['FROM', thing.from],
-    ['TO', thing.to],
-    ['ESTIMATED', milliseconds(thing.estimatedMs)],
-    ['MEASURED', milliseconds(thing.measuredMs)],
+    ['FROM', result.from],
+    ['TO', result.to],
+    ['ESTIMATED', milliseconds(result.estimatedMs)],
+    ['MEASURED', milliseconds(result.measuredMs)],
   ];
-  printData(await renderObject(format, thing, { name: `${thing.from}-${thing.to}`, lines }));
+  printData(await renderObject(format, result, { name: `${result.from}-${result.to}`, lines }));
   return exitOk;
 }
 

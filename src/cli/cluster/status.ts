@@ -1,4 +1,4 @@
-/** `remuster status` and `remuster leader`: the cluster at a glance, and who leads a datacenter. */
+/** `remuster status` and `remuster leader`: the cluster at a statusText, and the leader of a datacenter. */
 import { exitFailed, exitOk } from '../command/exit.ts';
 import { getJson, withDc } from '../command/http-client.ts';
 import { type OutputFormat, renderObject, renderTable } from '../output/render.ts';
@@ -23,13 +23,13 @@ type Status = { readonly cluster: string; readonly ready: boolean; readonly dcs:
 export async function statusCommand(flags: TargetFlags, format: OutputFormat, watch: boolean): Promise<number> {
   const target = await resolveTarget(flags);
   return await printOrWatch(format, watch, async () => {
-    const { schemaVersion: _, ...thing } = (await getJson(target, '/v1/status')) as Status & { schemaVersion: number };
-    if (format === 'table' || format === 'wide') return { text: glance(thing) };
-    return { text: await renderObject(format, thing, { name: thing.cluster, lines: [] }) };
+    const { schemaVersion: _, ...result } = (await getJson(target, '/v1/status')) as Status & { schemaVersion: number };
+    if (format === 'table' || format === 'wide') return { text: statusText(result) };
+    return { text: await renderObject(format, result, { name: result.cluster, lines: [] }) };
   });
 }
 
-function glance({ cluster, ready, dcs }: Status): string {
+function statusText({ cluster, ready, dcs }: Status): string {
   const rows = dcs.map(({ dc, leader, term, quorum, nodes, containers, jobs }) => {
     return [dc, leader ?? 'none', count(term), voters(quorum), count(nodes), count(containers), count(jobs)];
   });
@@ -47,7 +47,7 @@ function count(value: number | null): string {
   return value === null ? '-' : String(value);
 }
 
-/** How many live of how many there are. */
+/** Live voters of all voters. */
 function voters(quorum: Quorum): string {
   return quorum === null ? '-' : `${quorum.alive}/${quorum.voters}`;
 }
@@ -68,18 +68,19 @@ export async function leaderCommand(
   format: OutputFormat,
 ): Promise<number> {
   const target = await resolveTarget(flags);
-  const answer = await getJson(target, withDc('/v1/leader', flags.dc));
-  const { schemaVersion: _, ...thing } = answer as LeaderInfo & { schemaVersion: number };
-  if (thing.leader === null) printNotice(`nobody leads ${stripControls(thing.dc)}, as far as the asked node can tell`);
+  const reply = await getJson(target, withDc('/v1/leader', flags.dc));
+  const { schemaVersion: _, ...result } = reply as LeaderInfo & { schemaVersion: number };
+  if (result.leader === null)
+    printNotice(`no leader of ${stripControls(result.dc)} is known to the node at ${target.addr}`);
   const lines: [string, string][] = [
-    ['LEADER', thing.leader ?? 'none'],
-    ['DC', thing.dc],
-    ['TERM', count(thing.term)],
-    ['VOTERS', voters(thing.quorum)],
-    ['ADDRESS', thing.host === null ? '-' : `${thing.host}:${thing.port}`],
-    ['FENCE', thing.fence ?? '-'],
+    ['LEADER', result.leader ?? 'none'],
+    ['DC', result.dc],
+    ['TERM', count(result.term)],
+    ['VOTERS', voters(result.quorum)],
+    ['ADDRESS', result.host === null ? '-' : `${result.host}:${result.port}`],
+    ['FENCE', result.fence ?? '-'],
   ];
-  if (thing.leader !== null || format !== 'name')
-    printData(await renderObject(format, thing, { name: thing.leader ?? '', lines }));
-  return thing.leader === null ? exitFailed : exitOk;
+  if (result.leader !== null || format !== 'name')
+    printData(await renderObject(format, result, { name: result.leader ?? '', lines }));
+  return result.leader === null ? exitFailed : exitOk;
 }

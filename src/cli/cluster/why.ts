@@ -1,4 +1,4 @@
-/** `remuster why NAME`: the last state changes of a member with their evidence. */
+/** `remuster why NAME`: the last state changes of a member, with the evidence for each. */
 import { exitOk } from '../command/exit.ts';
 import { getJson } from '../command/http-client.ts';
 import { type Column, type OutputFormat, renderList, renderObject } from '../output/render.ts';
@@ -27,20 +27,20 @@ const columns: readonly Column<Change>[] = [
   { title: 'CHANGE', cell: (row) => row.type.replace('member.', '') },
   { title: 'GENERATION', cell: (row) => String(row.generation) },
   { title: 'INCARNATION', cell: (row) => String(row.incarnation) },
-  { title: 'ACCUSERS', cell: (row) => row.accusers.join(',') || '-' },
-  { title: 'REFUSED TO', cell: (row) => row.refusedTo.join(',') || '-' },
+  { title: 'SUSPECTED BY', cell: (row) => row.accusers.join(',') || '-' },
+  { title: 'CONNECTION REFUSED TO', cell: (row) => row.refusedTo.join(',') || '-' },
   { title: 'WHY', cell: (row) => row.why },
 ];
 
 export async function whyCommand(flags: TargetFlags, format: OutputFormat, name: string): Promise<number> {
   const target = await resolveTarget(flags);
   const path = `/v1/members/${encodeURIComponent(name)}/why`;
-  const { schemaVersion: _, ...thing } = (await getJson(target, path)) as Why & { schemaVersion: number };
+  const { schemaVersion: _, ...result } = (await getJson(target, path)) as Why & { schemaVersion: number };
   if (format === 'table' || format === 'wide') {
-    printData(`${thing.name} is ${thing.state}, says ${thing.seenBy}`);
-    if (thing.history.length > 0) printData(await renderList(format, thing.history, columns, (row) => row.type));
+    printData(`${result.name} is ${result.state}, as ${result.seenBy} sees it`);
+    if (result.history.length > 0) printData(await renderList(format, result.history, columns, (row) => row.type));
   } else {
-    printData(await renderObject(format, thing, { name: thing.state, lines: [] }));
+    printData(await renderObject(format, result, { name: result.state, lines: [] }));
   }
   return exitOk;
 }

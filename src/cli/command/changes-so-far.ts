@@ -1,24 +1,24 @@
 /**
- * Whether a request of this command may have changed something, so that an error of a later one does not promise that
- * nothing happened. One command is one process. Never forgets.
+ * Remembers whether a request of this command may have changed state, so that the error of a later request does not
+ * claim that nothing changed. One command is one process: the flag is never reset.
  */
 import { type RemusterError, isRemusterError, withPossibleEffect } from '../../base/errors.ts';
 
 let mayHaveChanged = false;
 
-/** Runs one request that is meant to change something. */
+/** Sends one request that changes state. */
 export async function changing<T>(request: () => Promise<T>): Promise<T> {
   try {
-    const answer = await request();
+    const reply = await request();
     mayHaveChanged = true;
-    return answer;
+    return reply;
   } catch (error) {
     if (!isRemusterError(error) || error.stateChanged !== 'no') mayHaveChanged = true;
     throw error;
   }
 }
 
-/** What the whole command may say about its end. */
+/** The error with the effect of all requests of this command so far. */
 export function errorOfCommand(error: RemusterError): RemusterError {
   return mayHaveChanged ? withPossibleEffect(error) : error;
 }

@@ -1,47 +1,69 @@
 /** Flags that commands share: target, output format, reason, confirmation. */
 import { type Command, Option } from 'commander';
 import { RemusterError } from '../../base/errors.ts';
+import { parseOptionDuration } from '../../node/options/option-types.ts';
 import { type OutputFormat, outputFormats } from '../output/render.ts';
 import type { TargetFlags } from './target.ts';
 
 export type ReadFlags = TargetFlags & { readonly output: OutputFormat };
 
-/** A command that shows data of a cluster. */
+/** Reports the exit code of a command. */
+export type Finish = (exitCode: number) => void;
+
+/** Help of flags that several commands have. */
+export const watchHelp = 'print again when something changes, until Ctrl-C';
+export const dcHelp = 'datacenter (default: the one of the node at --addr)';
+
+/** Declares a command that prints data of a cluster. */
 export function addReadCommand(
   parent: Command,
-  words: string,
-  sentence: string,
+  usage: string,
+  description: string,
   format: OutputFormat = 'table',
 ): Command {
   return parent
-    .command(words)
-    .description(sentence)
-    .helpGroup('Look:')
-    .addOption(new Option('-o, --output <format>', 'how to show it').choices(outputFormats).default(format))
+    .command(usage)
+    .description(description)
+    .helpGroup('Inspect:')
+    .addOption(new Option('-o, --output <format>', 'output format').choices(outputFormats).default(format))
     .option('--addr <url>', 'HTTP address of a node [REMUSTER_ADDR]')
-    .option('--context <name>', 'cluster of the contexts file')
+    .option('--context <name>', 'name of a cluster in the contexts file')
     .option('--token <token>', 'bearer token [REMUSTER_TOKEN]');
 }
 
-/** A command that changes something in a cluster; why is kept in the events of the node that is asked. */
-export function addChangeCommand(parent: Command, words: string, sentence: string): Command {
-  return addReadCommand(parent, words, sentence)
+/** Declares a command that changes a cluster; the reason goes into the events of the node at --addr. */
+export function addChangeCommand(parent: Command, usage: string, description: string): Command {
+  return addReadCommand(parent, usage, description)
     .helpGroup('Operate:')
-    .option('--reason <text>', 'why, for those who look later');
+    .option('--reason <text>', 'why; recorded in the events');
 }
 
-/** One that cannot simply be taken back. */
-export function addDestructiveCommand(parent: Command, words: string, sentence: string): Command {
-  return addChangeCommand(parent, words, sentence)
-    .option('--dry-run', 'only say what would happen')
-    .option('--yes', 'do not ask');
+/** Declares a command that cannot be undone. */
+export function addDestructiveCommand(parent: Command, usage: string, description: string): Command {
+  return addChangeCommand(parent, usage, description)
+    .option('--dry-run', 'print what would happen, change nothing')
+    .option('--yes', 'do not ask for confirmation');
 }
 
-/** For flags that take a whole number. */
+/** Parses a flag that takes a whole number. */
 export function integerFlag(flag: string, min: number): (text: string) => number {
   return (text) => {
     const value = /^\d{1,15}$/.test(text) ? Number(text) : -1;
-    if (value < min) throw new RemusterError('BAD_ARGUMENT', `${flag} takes a whole number from ${min} on`);
+    if (value < min)
+      throw new RemusterError(
+        'BAD_ARGUMENT',
+        `${flag} takes a whole number of at least ${min}, not ${JSON.stringify(text)}`,
+      );
     return value;
   };
+}
+
+/** The milliseconds of a flag that takes a duration. */
+export function parseDurationFlag(flag: string, text: string, minMs = 1): number {
+  const durationMs = parseOptionDuration(text);
+  if (durationMs !== undefined && durationMs >= minMs) return durationMs;
+  throw new RemusterError(
+    'BAD_ARGUMENT',
+    `${flag} takes a duration such as 500ms, 10s or 5m, not ${JSON.stringify(text)}`,
+  );
 }

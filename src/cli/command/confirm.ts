@@ -1,16 +1,23 @@
-/** Asks before a destructive command unless `--yes`. Without a terminal it refuses what may lose data. */
+/** Asks before a destructive command, unless `--yes`. Without a terminal it refuses what may lose data. */
 import { createInterface } from 'node:readline/promises';
 import { RemusterError } from '../../base/errors.ts';
 import { printNotice } from '../output/terminal.ts';
 
 export type ConfirmFlags = { readonly yes?: true };
 
-/** `whenNobody` says what happens without a terminal and without `--yes`. */
-export async function confirm(question: string, flags: ConfirmFlags, whenNobody: 'refuse' | 'go on'): Promise<void> {
+/** `withoutTerminal` applies when there is neither a terminal nor `--yes`. */
+export async function confirm(
+  question: string,
+  flags: ConfirmFlags,
+  withoutTerminal: 'refuse' | 'proceed',
+): Promise<void> {
   if (flags.yes === true) return;
   if (!process.stdin.isTTY || !process.stderr.isTTY) {
-    if (whenNobody === 'go on') return;
-    throw new RemusterError('BAD_ARGUMENT', `${question} Say --yes to do it; nothing was changed`);
+    if (withoutTerminal === 'proceed') return;
+    throw new RemusterError(
+      'BAD_ARGUMENT',
+      `${question} Add --yes to confirm: there is no terminal to ask. Nothing was changed`,
+    );
   }
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   const interrupted = new Promise<string>((resolve) => terminal.once('close', () => resolve('')));
@@ -18,5 +25,5 @@ export async function confirm(question: string, flags: ConfirmFlags, whenNobody:
   terminal.close();
   if (/^y(es)?$/i.test(answer.trim())) return;
   printNotice('nothing was changed');
-  throw new RemusterError('CANCELLED', 'you did not say yes', 'no');
+  throw new RemusterError('CANCELLED', 'not confirmed', 'no');
 }

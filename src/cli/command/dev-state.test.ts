@@ -1,4 +1,4 @@
-/** Pointers to dev clusters: stale ones mislead nobody and remove nothing that lives. */
+/** Pointers to dev clusters: a stale pointer leads nowhere, and its removal spares what still runs. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -47,7 +47,7 @@ async function deadPid(): Promise<number> {
 }
 
 describe('a running dev cluster', () => {
-  test('is found while it lives and gone when it is removed, without a trace', () => {
+  test('is found while it runs, and leaves nothing behind when it is removed', () => {
     const state = stateOf('one');
     writeDevState(state);
     assert.deepEqual(onlyDevCluster(), state);
@@ -58,7 +58,7 @@ describe('a running dev cluster', () => {
     assert.ok(!existsSync(state.root));
   });
 
-  test('keeps data that is not ours to remove', () => {
+  test('keeps a data directory that is not temporary', () => {
     const state = stateOf('kept', { temporary: false });
     writeDevState(state);
     writeFileSync(join(state.root, 'precious'), '');
@@ -74,19 +74,19 @@ describe('a running dev cluster', () => {
     assert.equal(devClusterAt({ root: join(folder, 'two') }).root, join(folder, 'two'));
   });
 
-  test('is named by the address of any of its nodes, and another address names none', () => {
+  test('is named by the address of any of its nodes, and by no other address', () => {
     const node = { id: 'x', name: 'w1', pid: process.pid, roles: [], dc: 'd', host: '127.0.0.1', port: 1 };
     writeDevState(stateOf('one', { admin: 'http://127.0.0.1:71', nodes: [{ ...node, httpPort: 72 }] }));
     writeDevState(stateOf('two', { admin: 'http://127.0.0.1:81', nodes: [{ ...node, httpPort: 82 }] }));
     for (const addr of ['http://127.0.0.1:82', '127.0.0.1:82', 'http://localhost:81/'])
       assert.equal(devClusterAt({ addr }).root, join(folder, 'two'), addr);
-    assert.throws(() => devClusterAt({ addr: 'http://10.0.0.1:71' }), /is no dev cluster of yours/);
-    assert.throws(() => devClusterAt({ addr: '127.0.0.1:72', root: join(folder, 'two') }), /is no dev cluster/);
+    assert.throws(() => devClusterAt({ addr: 'http://10.0.0.1:71' }), /is not a dev cluster of this user/);
+    assert.throws(() => devClusterAt({ addr: '127.0.0.1:72', root: join(folder, 'two') }), /is not a dev cluster/);
   });
 });
 
 describe('a stale pointer', () => {
-  test('of a dead process leads nowhere', async () => {
+  test('of an ended process leads nowhere', async () => {
     writeDevState(stateOf('dead', { pid: await deadPid() }));
     assert.deepEqual(runningDevClusters(), []);
     assert.throws(
@@ -102,7 +102,7 @@ describe('a stale pointer', () => {
     assert.deepEqual(runningDevClusters(), []);
   });
 
-  test('is swept with its data once all its processes are gone, and not before', async () => {
+  test('is removed with its data once all its processes have ended, and not before', async () => {
     const pid = await deadPid();
     const node = { id: 'x', name: 'n', roles: [], dc: 'd', host: 'h', port: 1, httpPort: 2 };
     const orphaned = stateOf('orphaned', { pid, nodes: [{ ...node, pid: process.pid }] });

@@ -1,6 +1,6 @@
 /**
- * How commands find the dev clusters of this user: a state file and a pointer with the same nonce, so that a pointer
- * left by a crash misleads nobody. Signals no process.
+ * How commands find the dev clusters of this user: a state file in the data directory, and a pointer to it in the
+ * runtime directory. Both have the same nonce, so a pointer that a crash left behind leads nowhere. Signals no process.
  */
 import { lstatSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
@@ -22,9 +22,9 @@ export type DevState = {
   readonly pid: number;
   readonly nonce: string;
   readonly root: string;
-  /** True when the data directory is ours to remove. */
+  /** The data directory is removed with the cluster. */
   readonly temporary: boolean;
-  /** Where the dev process takes orders; the nonce is the password. */
+  /** URL of the control server of the dev process; the nonce is its password. */
   readonly control: string;
   readonly admin: string;
   readonly token: string;
@@ -43,7 +43,7 @@ export function writeDevState(state: DevState): void {
   writeFileSync(pointerPath(nonce), JSON.stringify({ pid, nonce, root } satisfies Pointer), { mode: 0o600 });
 }
 
-/** Removes what writeDevState wrote, and the data directory if that is ours. Called by whoever is last to leave. */
+/** Removes what writeDevState wrote, and the data directory if it is temporary. The last process to end calls it. */
 export function removeDevState(root: string, temporary: boolean): void {
   const state = readDevState(root);
   if (state !== undefined) removePointer(state.nonce);
@@ -59,17 +59,17 @@ export function removeDevState(root: string, temporary: boolean): void {
 export function runningDevClusters(): DevState[] {
   return pointers()
     .filter((pointer) => isAlive(pointer.pid))
-    .map((pointer) => agreedState(pointer))
+    .map((pointer) => matchingState(pointer))
     .filter((state) => state !== undefined);
 }
 
-/** The one that runs, if it is the only one: a guess between several would be luck. */
+/** The dev cluster that runs, if exactly one does: never a guess between several. */
 export function onlyDevCluster(): DevState | undefined {
   const running = runningDevClusters();
   return running.length === 1 ? running[0] : undefined;
 }
 
-/** How a command names a dev cluster: by its data directory, or by the HTTP address of one of its nodes. */
+/** A dev cluster is named by its data directory, or by the HTTP address of one of its nodes. */
 export type DevClusterName = { readonly root?: string | undefined; readonly addr?: string | undefined };
 
 export function devClusterAt({ root, addr }: DevClusterName): DevState {
@@ -78,15 +78,22 @@ export function devClusterAt({ root, addr }: DevClusterName): DevState {
     (state) => (root === undefined || state.root === root) && (addr === undefined || hasNodeAt(state, addr)),
   );
   const choices = running.map((state) => `--addr ${state.admin} (--data ${state.root})`).join(', ');
-  if (found.length > 1) throw new RemusterError('BAD_ARGUMENT', `several dev clusters run; choose one of ${choices}`);
+  if (found.length > 1) throw new RemusterError('BAD_ARGUMENT', `several dev clusters run: choose one with ${choices}`);
   const [only] = found;
   if (only !== undefined) return only;
-  if (running.length === 0) throw new RemusterError('UNREACHABLE', 'no dev cluster of yours runs on this machine');
+  if (running.length === 0)
+    throw new RemusterError(
+      'UNREACHABLE',
+      'no dev cluster of this user runs on this machine: start one with `remuster dev`',
+    );
   const wanted = [addr, root].filter((part) => part !== undefined).join(' with data in ');
-  throw new RemusterError('BAD_ARGUMENT', `${wanted} is no dev cluster of yours on this machine; there is ${choices}`);
+  throw new RemusterError(
+    'BAD_ARGUMENT',
+    `${wanted} is not a dev cluster of this user on this machine; choose ${choices}`,
+  );
 }
 
-/** Whoever may read the state file of a dev cluster has its token: an address of one of its nodes is enough. */
+/** The token of the dev cluster that has a node at this address: a user who can read the state file may use it. */
 export function devTokenOf(addr: string): string | undefined {
   return runningDevClusters().find((state) => hasNodeAt(state, addr))?.token;
 }
@@ -101,11 +108,11 @@ function hostPortOf(addr: string): string {
   return URL.canParse(text) ? new URL(text).host.replace(/^localhost:/, '127.0.0.1:') : addr;
 }
 
-/** Clears what crashed dev clusters left behind: only when its process and all its nodes are gone. */
+/** Removes what crashed dev clusters left behind, once the dev process and all its nodes have ended. */
 export function removeDeadDevClusters(): void {
   for (const pointer of pointers()) {
     if (isAlive(pointer.pid)) continue;
-    const state = agreedState(pointer);
+    const state = matchingState(pointer);
     if (state === undefined) removePointer(pointer.nonce);
     else if (state.nodes.every((node) => !isAlive(node.pid))) removeDevState(state.root, state.temporary);
   }
@@ -136,7 +143,7 @@ function removePointer(nonce: string): void {
   try {
     rmdirSync(pointersFolder());
   } catch {
-    // Not empty: another dev cluster runs.
+    // The folder is not empty: another dev cluster runs.
   }
 }
 
@@ -156,15 +163,15 @@ function pointers(): Pointer[] {
   }
 }
 
-/** The shared temporary folder is everybody's: a folder that another user made in our name is not believed. */
+/** The temporary folder is shared by all users: a folder that another user created is refused. */
 function checkOwnFolder(folder: string): void {
   const { uid } = lstatSync(folder);
   if (process.getuid !== undefined && uid !== process.getuid()) {
-    throw new RemusterError('FORBIDDEN', `${folder} belongs to another user`);
+    throw new RemusterError('FORBIDDEN', `${folder} belongs to another user: remove it, or set XDG_RUNTIME_DIR`);
   }
 }
 
-function agreedState(pointer: Pointer): DevState | undefined {
+function matchingState(pointer: Pointer): DevState | undefined {
   const state = readDevState(pointer.root);
   return state?.nonce === pointer.nonce && state.pid === pointer.pid ? state : undefined;
 }

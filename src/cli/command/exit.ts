@@ -11,7 +11,7 @@ export const exitRefused = 5;
 export const exitThresholds = 99;
 export const exitInterrupted = 130;
 
-/** Prints the error and says with which code to exit. */
+/** Prints the error and returns the exit code. */
 export function reportFailure(error: unknown, asJson: boolean): number {
   const known = isRemusterError(error) ? error : new RemusterError('INTERNAL', internalMessage(error));
   const shape = serializeError(errorOfCommand(known));
@@ -31,11 +31,11 @@ function internalMessage(error: unknown): string {
   return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
 }
 
-/** True when the words of a command line ask for JSON, also when they cannot be understood otherwise. */
-export function wantsJson(words: readonly string[]): boolean {
-  return words.some(
-    (word, i) =>
-      ((word === '-o' || word === '--output') && /^jsonl?$/.test(words[i + 1] ?? '')) ||
-      /^(-o=?|--output=)jsonl?$/.test(word),
+/** True when the arguments ask for JSON, also when they cannot be parsed otherwise. */
+export function wantsJson(args: readonly string[]): boolean {
+  return args.some(
+    (arg, i) =>
+      ((arg === '-o' || arg === '--output') && /^jsonl?$/.test(args[i + 1] ?? '')) ||
+      /^(-o=?|--output=)jsonl?$/.test(arg),
   );
 }

@@ -1,4 +1,4 @@
-/** Asking a node: its errors keep their code, a missing one is unreachable, event streams arrive whole. */
+/** Requests to a node: its errors keep their code, an absent node is UNREACHABLE, events arrive whole. */
 import assert from 'node:assert/strict';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -22,7 +22,7 @@ async function serving(listener: RequestListener): Promise<ClusterTarget> {
   return { addr: `http://127.0.0.1:${(own.address() as AddressInfo).port}`, token: 'secret-token' };
 }
 
-test('JSON goes there and back, with the token', async () => {
+test('a request sends JSON and the token, and returns the JSON of the reply', async () => {
   const target = await serving((request, response) => {
     let body = '';
     request.setEncoding('utf8').on('data', (chunk: string) => (body += chunk));
@@ -38,7 +38,7 @@ test('JSON goes there and back, with the token', async () => {
   assert.deepEqual(await getJson({ ...target, token: undefined }, '/x'), { method: 'GET', body: '' });
 });
 
-test('a coded error of the node keeps its code, others get one by their status', async () => {
+test('a coded error of the node keeps its code, and any other error gets a code by its HTTP status', async () => {
   const target = await serving((request, response) => {
     const coded = request.url === '/coded';
     response.writeHead(coded ? 429 : 401);
@@ -52,7 +52,7 @@ test('a coded error of the node keeps its code, others get one by their status',
   assert.deepEqual(await request(target, 'GET', '/plain'), { status: 401, body: 'go away' });
 });
 
-test('a port that nobody serves and an answer that breaks off are unreachable', async () => {
+test('a refused connection and a truncated reply are UNREACHABLE', async () => {
   const target = await serving((request, response) => {
     response.writeHead(200, { 'content-length': '100' });
     response.write('half');
@@ -64,7 +64,7 @@ test('a port that nobody serves and an answer that breaks off are unreachable', 
   await assert.rejects(getJson(target, '/'), (error) => isRemusterError(error, 'UNREACHABLE'));
 });
 
-test('events are put together from whatever pieces arrive', async () => {
+test('readEvents assembles events from chunks cut at any byte', async () => {
   const target = await serving((_, response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     const pieces = [': hello\n\n', 'id: 1\nda', 'ta: {"seq":1}\n\nid: 2\ndata: {"se', 'q":2}\n', '\n'];

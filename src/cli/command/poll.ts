@@ -1,34 +1,31 @@
-/** Polls until a condition holds and reports progress on stderr when it changes. Retryable errors are polled again. */
+/**
+ * Polls until a condition holds or the timeout passes, and prints progress on stderr when it changes. A retryable
+ * error, such as a leader change, is polled again.
+ */
 import { setTimeout as pause } from 'node:timers/promises';
-import { RemusterError, isRemusterError } from '../../base/errors.ts';
-import { parseOptionDuration } from '../../node/options/option-types.ts';
+import { isRemusterError } from '../../base/errors.ts';
+import { parseDurationFlag } from './command-flags.ts';
 import { stripControls, printNotice } from '../output/terminal.ts';
 
 export type PollResult<T> = { readonly value: T; readonly isDone: boolean; readonly text: string };
 
-const lookMsMin = 50;
-const lookMsMax = 500;
+const pollMsMin = 50;
+const pollMsMax = 500;
 
-/** The last that was seen, over or not. What passes, such as a change of leader, is waited for. */
-export async function pollUntil<T>(timeout: string, look: () => Promise<PollResult<T>>): Promise<PollResult<T>> {
-  const deadlineMs = Date.now() + durationOf(timeout);
-  let told = '';
-  for (let waitMs = lookMsMin; ; waitMs = Math.min(lookMsMax, waitMs * 2)) {
-    const seen = await look().catch((error: unknown) => {
+/** Returns the last result, done or not. */
+export async function pollUntil<T>(timeout: string, poll: () => Promise<PollResult<T>>): Promise<PollResult<T>> {
+  const deadlineMs = Date.now() + parseDurationFlag('--timeout', timeout, 0);
+  let printed = '';
+  for (let waitMs = pollMsMin; ; waitMs = Math.min(pollMsMax, waitMs * 2)) {
+    const result = await poll().catch((error: unknown) => {
       if (isRemusterError(error) && error.row.retryable && Date.now() < deadlineMs) return undefined;
       throw error;
     });
-    if (seen !== undefined) {
-      if (seen.text !== told && !seen.isDone) printNotice(stripControls(seen.text));
-      told = seen.text;
-      if (seen.isDone || Date.now() >= deadlineMs) return seen;
+    if (result !== undefined) {
+      if (result.text !== printed && !result.isDone) printNotice(stripControls(result.text));
+      printed = result.text;
+      if (result.isDone || Date.now() >= deadlineMs) return result;
     }
     await pause(waitMs);
   }
-}
-
-function durationOf(text: string): number {
-  const ms = parseOptionDuration(text);
-  if (ms === undefined) throw new RemusterError('BAD_ARGUMENT', '--timeout takes a duration such as 30s');
-  return ms;
 }

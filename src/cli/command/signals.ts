@@ -1,5 +1,6 @@
 /**
- * Signals of a long-running command: the first asks for an orderly stop, the second exits. Ctrl-C is 130, SIGTERM 0.
+ * Signals of a long-running command: the first requests an orderly stop, the second exits. The exit code is 130 after
+ * Ctrl-C and 0 after SIGTERM.
  */
 import { exitFailed, exitInterrupted, exitOk } from './exit.ts';
 
@@ -7,48 +8,51 @@ export type StopRequest = { readonly reason: string; readonly exitCode: number }
 
 const terminalSignals = ['SIGINT', 'SIGHUP'] as const;
 
-const endInterrupted = (): never => process.exit(exitInterrupted);
+const exitInterruptedNow = (): never => process.exit(exitInterrupted);
 
-/** For commands that have nothing to tidy up: Ctrl-C ends them with 130. Those that stay up replace this. */
+/** For commands without clean-up: Ctrl-C exits with 130. Long-running commands replace this handler. */
 export function exitOnInterrupt(): void {
-  process.on('SIGINT', endInterrupted);
+  process.on('SIGINT', exitInterruptedNow);
 }
 
-/** For commands that only watch what goes on by itself: Ctrl-C says so, and ends them with 130. */
-export function printOnInterrupt(lastWords: () => void): void {
-  process.off('SIGINT', endInterrupted);
+/** For commands that only follow an operation of the cluster: Ctrl-C prints that it continues, and exits with 130. */
+export function printOnInterrupt(notice: () => void): void {
+  process.off('SIGINT', exitInterruptedNow);
   process.on('SIGINT', () => {
-    lastWords();
-    endInterrupted();
+    notice();
+    exitInterruptedNow();
   });
 }
 
-/** Calls `first` once. A later signal exits at once, after `hurry` has had its say. */
-export function onStopSignals(first: (stopping: StopRequest) => void, hurry: () => void): void {
-  const heard = hearing(first, hurry);
-  process.on('SIGTERM', () => heard('SIGTERM'));
-  for (const signal of terminalSignals) process.on(signal, () => heard(signal));
+/** Calls `onFirst` on the first signal. The second calls `onSecondSignal` and exits immediately. */
+export function onStopSignals(onFirst: (stopping: StopRequest) => void, onSecondSignal: () => void): void {
+  const handle = signalHandler(onFirst, onSecondSignal);
+  process.on('SIGTERM', () => handle('SIGTERM'));
+  for (const signal of terminalSignals) process.on(signal, () => handle(signal));
 }
 
 /**
- * The same for a process that another one of ours started. Ctrl-C and a closing terminal reach the whole group at
- * once; they are left to the parent, which stops its children in order.
+ * The same for a child process of Remuster. Ctrl-C and a closing terminal reach the whole process group: the child
+ * ignores both, and the parent stops its children in order.
  */
-export function onStopSignalsAsChild(first: (stopping: StopRequest) => void, hurry: () => void): void {
-  const heard = hearing(first, hurry);
-  process.on('SIGTERM', () => heard('SIGTERM'));
+export function onStopSignalsAsChild(onFirst: (stopping: StopRequest) => void, onSecondSignal: () => void): void {
+  const handle = signalHandler(onFirst, onSecondSignal);
+  process.on('SIGTERM', () => handle('SIGTERM'));
   for (const signal of terminalSignals) process.on(signal, () => undefined);
 }
 
-function hearing(first: (stopping: StopRequest) => void, hurry: () => void): (signal: NodeJS.Signals) => void {
-  process.off('SIGINT', endInterrupted);
-  let asked = false;
+function signalHandler(
+  onFirst: (stopping: StopRequest) => void,
+  onSecondSignal: () => void,
+): (signal: NodeJS.Signals) => void {
+  process.off('SIGINT', exitInterruptedNow);
+  let stopping = false;
   return (signal) => {
-    if (asked) {
-      hurry();
+    if (stopping) {
+      onSecondSignal();
       process.exit(signal === 'SIGINT' ? exitInterrupted : exitFailed);
     }
-    asked = true;
-    first({ reason: signal, exitCode: signal === 'SIGINT' ? exitInterrupted : exitOk });
+    stopping = true;
+    onFirst({ reason: signal, exitCode: signal === 'SIGINT' ? exitInterrupted : exitOk });
   };
 }

@@ -1,12 +1,9 @@
 /**
- * Which cluster a command talks to, and with which token: flag, context, environment, dev cluster, default. An unknown
- * context is an error.
+ * Which cluster a command addresses, and with which token. The first that is given counts: --addr or --context,
+ * REMUSTER_ADDR, the current context of the contexts file, the only dev cluster that runs on this machine,
+ * http://127.0.0.1:7500. An unknown context is an error, never a silent fallback to another cluster.
  *
- *   --addr, then --context, then REMUSTER_ADDR, then the current context of the contexts file, then the dev cluster
- *   that runs on this machine, then http://127.0.0.1:7500.
- *
- * The contexts file is YAML: `current: NAME` and `contexts: {NAME: {addr, token or tokenFile}}`. An unknown context is
- * an error, never a silent fallback to another cluster.
+ * The contexts file is YAML: `current: NAME` and `contexts: {NAME: {addr, token or tokenFile}}`.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
@@ -18,7 +15,7 @@ import { devTokenOf, onlyDevCluster, runningDevClusters } from './dev-state.ts';
 export type ClusterTarget = { readonly addr: string; readonly token: string | undefined };
 export type TargetFlags = { readonly addr?: string; readonly context?: string; readonly token?: string };
 
-const fallbackAddr = 'http://127.0.0.1:7500';
+const defaultAddr = 'http://127.0.0.1:7500';
 
 type Context = { readonly addr: string; readonly token?: string; readonly tokenFile?: string };
 
@@ -29,7 +26,7 @@ export async function resolveTarget(flags: TargetFlags): Promise<ClusterTarget> 
 
 async function findCluster(flags: TargetFlags): Promise<ClusterTarget> {
   if (flags.addr !== undefined && flags.context !== undefined) {
-    throw new RemusterError('BAD_ARGUMENT', '--addr and --context both name a cluster; give one of them');
+    throw new RemusterError('BAD_ARGUMENT', '--addr and --context both name a cluster: give one of them');
   }
   if (flags.addr !== undefined) return { addr: flags.addr, token: devTokenOf(flags.addr) };
   if (flags.context !== undefined) return await contextNamed(flags.context);
@@ -43,9 +40,9 @@ async function findCluster(flags: TargetFlags): Promise<ClusterTarget> {
   if (running.length > 1)
     throw new RemusterError(
       'BAD_ARGUMENT',
-      `several dev clusters run; choose one with --addr, out of ${running.join(', ')}`,
+      `several dev clusters run: choose one with --addr ${running.join(' or --addr ')}`,
     );
-  return { addr: fallbackAddr, token: undefined };
+  return { addr: defaultAddr, token: undefined };
 }
 
 async function contextNamed(name: string): Promise<ClusterTarget> {
@@ -53,8 +50,8 @@ async function contextNamed(name: string): Promise<ClusterTarget> {
   const context = Object.hasOwn(contexts, name) ? contexts[name] : undefined;
   if (context === undefined) {
     const nearest = nearestName(name, Object.keys(contexts));
-    const tail = nearest === undefined ? `it is not in ${contextsPath()}` : `did you mean ${nearest}?`;
-    throw new RemusterError('BAD_ARGUMENT', `unknown context ${JSON.stringify(name)}; ${tail}`);
+    const hint = nearest === undefined ? `it is not in ${contextsPath()}` : `did you mean ${nearest}?`;
+    throw new RemusterError('BAD_ARGUMENT', `unknown context ${JSON.stringify(name)}; ${hint}`);
   }
   const token = context.token ?? (context.tokenFile === undefined ? undefined : readToken(context.tokenFile));
   return { addr: context.addr, token };

@@ -1,5 +1,6 @@
 /**
- * A cluster of node processes on this machine: start, readiness, faults, bounded stop. Never restarts a node by itself.
+ * A cluster of node processes on this machine: start, readiness, faults, stop within a time limit. It never restarts a
+ * node on its own.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, mkdtempSync } from 'node:fs';
@@ -32,7 +33,7 @@ export type DevClusterSpec = DevSize & {
   readonly portBase: number;
   readonly data: string | undefined;
   readonly retain: boolean;
-  readonly say: (text: string) => void;
+  readonly notify: (text: string) => void;
 };
 
 const readyMs = 60_000;
@@ -43,21 +44,24 @@ type DevStatus = {
   readonly dcs: readonly { dc: string; leader: string | null; quorum: { voters: number } | null }[];
 };
 
-/** Beyond two the number of voters is odd. */
+/** The number of voters is odd, except with two managers. */
 function votersOf(managers: number): number {
-  const most = Math.min(managers, votersMax);
-  return most > 2 && most % 2 === 0 ? most - 1 : most;
+  const limit = Math.min(managers, votersMax);
+  return limit > 2 && limit % 2 === 0 ? limit - 1 : limit;
 }
 const stopMs = 15_000;
-const lookMs = 100;
+const pollMs = 100;
 const logCheckMs = 10_000;
 
-type Notify = (node: DevNode, how: string, leftUp: number) => void;
+type OnExit = (node: DevNode, how: string, running: number) => void;
 
-/** Rejects when starting takes too long. */
-async function inTime(): Promise<never> {
+/** Rejects when nodes are not ready in time. */
+async function rejectAfterTimeout(): Promise<never> {
   await pause(readyMs, undefined, { ref: false });
-  throw new RemusterError('DEADLINE', `not all nodes were ready after ${readyMs} ms`);
+  throw new RemusterError(
+    'DEADLINE',
+    `the nodes were not ready within ${readyMs} ms: see their logs in the data directory`,
+  );
 }
 
 export class DevCluster {
@@ -69,7 +73,7 @@ export class DevCluster {
   readonly #processes = new Map<string, NodeProcess>();
   readonly #nodes = new Map<string, DevNode>();
   #stopping = false;
-  #tell: Notify | undefined;
+  #onExit: OnExit | undefined;
   #logCheck: NodeJS.Timeout | undefined;
 
   constructor(spec: DevClusterSpec) {
@@ -96,22 +100,23 @@ export class DevCluster {
     return this.targetOf(first);
   }
 
-  /** Starts all and waits until everybody sees everybody alive, managers lead and everybody is registered. */
+  /** Starts all nodes; waits until they see each other alive, each datacenter has a leader and all are registered. */
   async start(): Promise<void> {
     const count = this.#planned.length;
     const { base, ports } = await choosePorts(this.#spec.portBase, count, devHost);
-    if (base !== this.#spec.portBase) this.#spec.say(`ports from ${this.#spec.portBase} on are in use, taking ${base}`);
-    // With ports of the system's choice the others cannot know the first one before it is up.
-    const together = base === 0 ? 1 : count;
-    await this.#launch(0, together, ports);
+    if (base !== this.#spec.portBase)
+      this.#spec.notify(`ports from ${this.#spec.portBase} on are in use: using ports from ${base} on`);
+    // With ports that the system chooses, the other nodes need a seed: the first node starts alone.
+    const firstBatch = base === 0 ? 1 : count;
+    await this.#launch(0, firstBatch, ports);
     const [first] = this.nodes;
     await this.#launch(
-      together,
+      firstBatch,
       count,
       first === undefined ? ports : [{ port: first.port, httpPort: first.httpPort }, ...ports.slice(1)],
     );
     await this.whenAllJoined(readyMs);
-    await this.#whenAgreed(readyMs);
+    await this.#whenRegistered(readyMs);
     this.#logCheck = setInterval(() => {
       for (const node of this.#processes.values()) node.truncateLog();
     }, logCheckMs).unref();
@@ -124,15 +129,15 @@ export class DevCluster {
     throw new RemusterError(
       'BAD_ARGUMENT',
       found === undefined
-        ? `no node is called ${JSON.stringify(name)}; there are ${known}`
-        : `node ${name} is not running any more`,
+        ? `there is no node ${JSON.stringify(name)}: the nodes are ${known}`
+        : `node ${name} has ended: \`remuster dev restart ${name}\` starts it again`,
     );
   }
 
-  /** Tells of each node that ends without being asked to. */
-  onDeath(tell: Notify): void {
-    this.#tell = tell;
-    for (const node of this.nodes) void this.#tellEnd(node, tell);
+  /** Calls `onExit` for each node that ends before the cluster is stopped. */
+  onNodeExit(onExit: OnExit): void {
+    this.#onExit = onExit;
+    for (const node of this.nodes) void this.#reportExit(node, onExit);
   }
 
   async whenAllJoined(timeoutMs: number): Promise<void> {
@@ -140,27 +145,33 @@ export class DevCluster {
     for (const node of this.nodes) {
       while (!(await this.#seesAll(this.targetOf(node)))) {
         if (Date.now() > deadline)
-          throw new RemusterError('DEADLINE', `node ${node.name} does not see all others after ${timeoutMs} ms`);
-        await pause(lookMs);
+          throw new RemusterError(
+            'DEADLINE',
+            `node ${node.name} does not see all other nodes alive after ${timeoutMs} ms`,
+          );
+        await pause(pollMs);
       }
     }
   }
 
-  /** Each datacenter that has managers has a leader and all its voters, and every node there is registered. */
-  async #whenAgreed(timeoutMs: number): Promise<void> {
+  /** Waits until each datacenter with managers has a leader, all its voters, and every node registered. */
+  async #whenRegistered(timeoutMs: number): Promise<void> {
     const deadline = Date.now() + timeoutMs;
     const managed = new Set(this.#planned.filter(({ roles }) => roles.includes('manager')).map(({ dc }) => dc));
     for (const dc of managed) {
       const node = this.nodes.find((one) => one.dc === dc) as DevNode;
-      while (!(await this.#isAgreed(this.targetOf(node), dc))) {
+      while (!(await this.#isRegistered(this.targetOf(node), dc))) {
         if (Date.now() > deadline)
-          throw new RemusterError('DEADLINE', `the managers of ${dc} do not lead all its nodes after ${timeoutMs} ms`);
-        await pause(lookMs);
+          throw new RemusterError(
+            'DEADLINE',
+            `datacenter ${dc} has no leader, or nodes that are not registered, after ${timeoutMs} ms`,
+          );
+        await pause(pollMs);
       }
     }
   }
 
-  async #isAgreed(target: ClusterTarget, dc: string): Promise<boolean> {
+  async #isRegistered(target: ClusterTarget, dc: string): Promise<boolean> {
     const own = this.#planned.filter((node) => node.dc === dc);
     const managers = own.filter(({ roles }) => roles.includes('manager')).length;
     const status = (await getJson(target, '/v1/status')) as DevStatus;
@@ -174,8 +185,8 @@ export class DevCluster {
   }
 
   /**
-   * How a node that has just started is registered, once it is settled; undefined if that is not known in time, as
-   * while no manager leads.
+   * Returns the registration of a node that has just started, once it is no longer joining; undefined if that takes too
+   * long, as without a leader.
    */
   async registrationOf(name: string): Promise<string | undefined> {
     const node = this.nodes.find((one) => one.name === name);
@@ -185,15 +196,15 @@ export class DevCluster {
       const answer = await getJson(this.targetOf(node), '/v1/node').catch(() => undefined);
       const { registration } = (answer ?? {}) as { registration?: string | null };
       if (registration !== undefined && registration !== null && registration !== 'joining') return registration;
-      await pause(lookMs);
+      await pause(pollMs);
     }
     return undefined;
   }
 
-  /** Cuts every link between nodes of different groups; nodes that are in no group keep all theirs. */
+  /** Cuts every link between nodes of different groups; a node in no group keeps its links. */
   async partition(groups: readonly (readonly string[])[]): Promise<void> {
     const up = this.nodes.filter((node) => this.#processes.get(node.name)?.isUp === true);
-    // A paused node cannot be told; the other end of each of its links is enough.
+    // A paused node cannot receive the request: the other end of each link cuts it.
     for (const node of up.filter(({ name }) => this.#processes.get(name)?.isPaused === false)) {
       const own = groups.find((group) => group.includes(node.name));
       const others = own === undefined ? [] : groups.filter((group) => group !== own).flat();
@@ -202,7 +213,7 @@ export class DevCluster {
     }
   }
 
-  /** In good order if they can, by force if they cannot; then nothing is left of them. */
+  /** Stops all nodes: SIGTERM first, SIGKILL for those that are late. Then removes the state of the cluster. */
   async stop(): Promise<void> {
     this.#stopping = true;
     clearInterval(this.#logCheck);
@@ -226,41 +237,45 @@ export class DevCluster {
     removeDevState(this.identity.root, this.temporary);
   }
 
-  /** A node that has ended is started again, with its data and where it was. */
+  /** Starts a node that has ended, with its former data and ports. */
   async restart(name: string): Promise<DevNode> {
     const index = this.#planned.findIndex((node) => node.name === name);
     const node = this.#planned[index];
-    if (node === undefined) throw new RemusterError('BAD_ARGUMENT', `no node is called ${JSON.stringify(name)}`);
+    if (node === undefined)
+      throw new RemusterError(
+        'BAD_ARGUMENT',
+        `there is no node ${JSON.stringify(name)}: the nodes are ${this.#planned.map((one) => one.name).join(', ')}`,
+      );
     if (this.#processes.get(name)?.isUp === true)
-      throw new RemusterError('PRECONDITION', `node ${name} runs; kill it first`, 'no');
-    this.#begin(node, index, this.nodes);
-    await Promise.race([inTime(), this.#whenReady(node)]);
-    if (this.#tell !== undefined) void this.#tellEnd(this.#nodes.get(name) as DevNode, this.#tell);
+      throw new RemusterError('PRECONDITION', `node ${name} is running: \`remuster dev kill ${name}\` ends it`, 'no');
+    this.#spawn(node, index, this.nodes);
+    await Promise.race([rejectAfterTimeout(), this.#whenReady(node)]);
+    if (this.#onExit !== undefined) void this.#reportExit(this.#nodes.get(name) as DevNode, this.#onExit);
     return this.#nodes.get(name) as DevNode;
   }
 
   async #launch(from: number, to: number, ports: readonly NodePortPair[]): Promise<void> {
-    if (this.#stopping) throw new RemusterError('CANCELLED', 'stopped while starting');
+    if (this.#stopping) throw new RemusterError('CANCELLED', 'stopped before all nodes were started');
     const nodes = this.#planned.slice(from, to);
-    for (const [i, node] of nodes.entries()) this.#begin(node, from + i, ports);
-    await Promise.race([inTime(), Promise.all(nodes.map((node) => this.#whenReady(node)))]);
+    for (const [i, node] of nodes.entries()) this.#spawn(node, from + i, ports);
+    await Promise.race([rejectAfterTimeout(), Promise.all(nodes.map((node) => this.#whenReady(node)))]);
   }
 
-  #begin(node: PlannedNode, index: number, ports: readonly NodePortPair[]): void {
+  #spawn(node: PlannedNode, index: number, ports: readonly NodePortPair[]): void {
     const { root } = this.identity;
     const environment = agentEnvironment(process.env, this.identity, this.#spec);
     const own = ports[index] as NodePortPair;
-    const words = agentArguments(node, own, seedsFor(index, ports), { root, temporary: this.temporary });
+    const args = agentArguments(node, own, seedsFor(index, ports), { root, temporary: this.temporary });
     const logFile = join(root, 'logs', `${node.name}.log`);
     const { entry } = this.#spec;
-    const spec = { name: node.name, entry, words, environment, folder: root, logFile };
+    const spec = { name: node.name, entry, args, environment, folder: root, logFile };
     this.#processes.set(node.name, new NodeProcess(spec));
   }
 
-  async #tellEnd(node: DevNode, tell: Notify): Promise<void> {
+  async #reportExit(node: DevNode, onExit: OnExit): Promise<void> {
     const how = await this.#processes.get(node.name)?.ended;
-    const leftUp = [...this.#processes.values()].filter((other) => other.isUp).length;
-    if (!this.#stopping && how !== undefined) tell(node, how, leftUp);
+    const running = [...this.#processes.values()].filter((other) => other.isUp).length;
+    if (!this.#stopping && how !== undefined) onExit(node, how, running);
   }
 
   async #whenReady(node: PlannedNode): Promise<void> {

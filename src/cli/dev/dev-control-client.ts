@@ -1,6 +1,6 @@
 /**
- * `remuster dev kill|restart|pause|resume NAME`, `dev partition A,B / C`, `dev heal`: finds the dev cluster that --addr,
- * --data or REMUSTER_ADDR names, or the only one that runs, and sends it a verb. Touches no process itself.
+ * `remuster dev kill|restart|pause|resume NAME`, `dev partition A,B / C`, `dev heal`: sends a verb to the dev cluster
+ * that --addr, --data or REMUSTER_ADDR names, or to the only one that runs. Signals no process itself.
  */
 import { resolve } from 'node:path';
 import type { DevVerb, DevVerbResult } from './dev-control.ts';
@@ -14,7 +14,7 @@ export type DevControlFlags = { readonly data?: string; readonly addr?: string; 
 
 export async function devControlCommand(verb: DevVerb, names: string, flags: DevControlFlags): Promise<number> {
   const root = flags.data === undefined ? undefined : resolve(flags.data);
-  // A data directory is the more exact name: an address left in the environment does not contradict it.
+  // --data is more specific than an address that is left in the environment.
   const addr = flags.addr ?? (root === undefined ? process.env['REMUSTER_ADDR'] || undefined : undefined);
   const cluster = devClusterAt({ root, addr });
   const target = { addr: cluster.control, token: cluster.nonce };

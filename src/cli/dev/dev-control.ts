@@ -1,6 +1,6 @@
 /**
- * Loopback HTTP server of a dev cluster for kill, restart, pause, resume, partition, heal. Accepts only the nonce of
- * the state file.
+ * Loopback HTTP server of a dev cluster for kill, restart, pause, resume, partition and heal. Accepts only requests
+ * with the nonce of the state file.
  */
 import { timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -14,11 +14,11 @@ import { devHost, parseGroups } from './dev-plan.ts';
 export const devVerbs = ['kill', 'restart', 'pause', 'resume', 'partition', 'heal'] as const;
 export type DevVerb = (typeof devVerbs)[number];
 
-/** What was done, for people in `done` and for programs beside it. */
+/** What was done: `done` is for people, the other fields are for programs. */
 export type DevVerbResult = {
   readonly verb: DevVerb;
   readonly done: string;
-  /** What else its user should know, and what to do about it. */
+  /** Each with the command that helps. */
   readonly warnings: readonly string[];
   readonly node?: DevNode & { readonly registration?: string | null };
   readonly groups?: readonly (readonly string[])[];
@@ -26,20 +26,20 @@ export type DevVerbResult = {
 
 export type DevControlServer = { readonly url: string; readonly close: () => void };
 
-const orderBytesMax = 8_192;
+const requestBytesMax = 8_192;
 
-/** `changed`: a node has another process id, which the state file has to name. */
+/** `onChange` is called after each verb: a node may have a new process id, which belongs in the state file. */
 export async function serveDevControl(
   cluster: DevCluster,
-  tell: (text: string) => void,
-  changed: (url: string) => void,
+  notify: (text: string) => void,
+  onChange: (url: string) => void,
 ): Promise<DevControlServer> {
   const url = (): string => `http://${devHost}:${(server.address() as AddressInfo).port}`;
-  const told = (text: string): void => {
-    tell(text);
-    changed(url());
+  const report = (text: string): void => {
+    notify(text);
+    onChange(url());
   };
-  const server = createServer((request, response) => void respond(cluster, request, response, told));
+  const server = createServer((request, response) => void respond(cluster, request, response, report));
   server.requestTimeout = 5_000;
   await listening(server);
   return {
@@ -62,25 +62,25 @@ async function respond(
   cluster: DevCluster,
   request: IncomingMessage,
   response: ServerResponse,
-  tell: (text: string) => void,
+  report: (text: string) => void,
 ): Promise<void> {
-  const { status, body } = await answer(cluster, request, tell);
+  const { status, body } = await handle(cluster, request, report);
   response.writeHead(status, { 'content-type': 'application/json', connection: 'close' });
   response.end(JSON.stringify(body));
 }
 
-async function answer(
+async function handle(
   cluster: DevCluster,
   request: IncomingMessage,
-  tell: (text: string) => void,
+  report: (text: string) => void,
 ): Promise<{ status: number; body: unknown }> {
   try {
     if (!isAuthorized(request, cluster.nonce)) throw new RemusterError('UNAUTHENTICATED');
-    const order = devVerbs.find((word) => request.method === 'POST' && request.url === `/${word}`);
-    if (order === undefined) throw new RemusterError('UNKNOWN_METHOD');
+    const verb = devVerbs.find((one) => request.method === 'POST' && request.url === `/${one}`);
+    if (verb === undefined) throw new RemusterError('UNKNOWN_METHOD');
     const { names = '' } = JSON.parse(await bodyOf(request)) as { names?: string };
-    const result = await execute(cluster, order, names);
-    for (const text of [result.done, ...result.warnings]) tell(text);
+    const result = await execute(cluster, verb, names);
+    for (const text of [result.done, ...result.warnings]) report(text);
     return { status: 200, body: result };
   } catch (error) {
     const shape = serializeError(error);
@@ -91,7 +91,7 @@ async function answer(
 async function execute(cluster: DevCluster, verb: DevVerb, names: string): Promise<DevVerbResult> {
   if (verb === 'heal') {
     await cluster.partition([]);
-    return { verb, done: 'healed: all links are back', warnings: [] };
+    return { verb, done: 'healed: all links are restored', warnings: [] };
   }
   if (verb === 'partition') {
     const known = cluster.nodes.map((node) => node.name);
@@ -111,7 +111,7 @@ async function execute(cluster: DevCluster, verb: DevVerb, names: string): Promi
   return { verb, done, warnings: [], ...(node === undefined ? {} : { node }) };
 }
 
-/** A node that was away too long may come back drained, which looks like a node that works and gets nothing to do. */
+/** A node that returns after its registration expired may be drained: it looks healthy, but gets no work. */
 async function restart(cluster: DevCluster, name: string): Promise<DevVerbResult> {
   const node = await cluster.restart(name);
   const registration = await cluster.registrationOf(name);
@@ -122,15 +122,15 @@ async function restart(cluster: DevCluster, name: string): Promise<DevVerbResult
 
 function isAuthorized(request: IncomingMessage, nonce: string): boolean {
   const given = Buffer.from(request.headers.authorization ?? '');
-  const wanted = Buffer.from(`Bearer ${nonce}`);
-  return given.length === wanted.length && timingSafeEqual(given, wanted);
+  const expected = Buffer.from(`Bearer ${nonce}`);
+  return given.length === expected.length && timingSafeEqual(given, expected);
 }
 
 async function bodyOf(request: IncomingMessage): Promise<string> {
   let text = '';
   for await (const chunk of request.setEncoding('utf8') as AsyncIterable<string>) {
     text += chunk;
-    if (text.length > orderBytesMax) throw new RemusterError('TOO_LARGE', undefined, 'no');
+    if (text.length > requestBytesMax) throw new RemusterError('TOO_LARGE', undefined, 'no');
   }
   return text === '' ? '{}' : text;
 }

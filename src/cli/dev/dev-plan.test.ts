@@ -1,4 +1,4 @@
-/** What a dev cluster consists of, before any process exists. */
+/** The plan of a dev cluster: nodes, seeds, environment, groups of a partition. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { agentEnvironment, agentArguments, parseGroups, planDevNodes, seedsFor } from './dev-plan.ts';
@@ -6,7 +6,7 @@ import { agentEnvironment, agentArguments, parseGroups, planDevNodes, seedsFor }
 const ports = [7400, 7401, 7402, 7403, 7404].map((port) => ({ port, httpPort: port + 100 }));
 
 describe('the plan', () => {
-  test('has the nodes that were asked for, each with one role', () => {
+  test('has the requested nodes, each with one role', () => {
     const nodes = planDevNodes({ gates: 1, managers: 3, workers: 3, dcs: 1 });
     assert.deepEqual(
       nodes.map((node) => node.name),
@@ -23,12 +23,12 @@ describe('the plan', () => {
     );
   });
 
-  test('refuses no node and too many', () => {
+  test('has at least one and at most 50 nodes', () => {
     assert.throws(() => planDevNodes({ gates: 0, managers: 0, workers: 0, dcs: 1 }), /1 to 50 nodes/);
     assert.throws(() => planDevNodes({ gates: 1, managers: 30, workers: 30, dcs: 1 }), /1 to 50 nodes/);
   });
 
-  test('names a few seeds, never the node itself and never an unknown port', () => {
+  test('gives a node other nodes with known ports as seeds', () => {
     assert.deepEqual(seedsFor(0, ports), ['127.0.0.1:7401', '127.0.0.1:7402', '127.0.0.1:7403']);
     assert.deepEqual(
       seedsFor(1, [
@@ -40,7 +40,7 @@ describe('the plan', () => {
   });
 });
 
-test('secrets travel by environment, never by the command line, and foreign options stay behind', () => {
+test('a node gets secrets by its environment, never by its command line, and no option of another node', () => {
   const identity = { root: '/r', secret: 'the-secret', token: 'the-token' };
   const own = { PATH: '/bin', REMUSTER_PORT: '1', REMUSTER_LOG_LEVEL: 'debug', REMUSTER_AUTH_SECRET: 'other' };
   const environment = agentEnvironment(own, identity, { rejoin: 'active' });
@@ -52,29 +52,29 @@ test('secrets travel by environment, never by the command line, and foreign opti
     REMUSTER_TOKEN: 'the-token',
     REMUSTER_REJOIN: 'active',
   });
-  const words = agentArguments({ name: 'w1', roles: ['worker'], dc: 'dc1' }, { port: 1, httpPort: 2 }, [], {
+  const args = agentArguments({ name: 'w1', roles: ['worker'], dc: 'dc1' }, { port: 1, httpPort: 2 }, [], {
     root: '/r',
     temporary: true,
   });
-  assert.ok(words.includes('--dev-temporary'));
-  assert.ok(!words.includes('--join'));
-  assert.ok(!words.join(' ').includes('the-'));
+  assert.ok(args.includes('--dev-temporary'));
+  assert.ok(!args.includes('--join'));
+  assert.ok(!args.join(' ').includes('the-'));
 });
 
 describe('groups of a partition', () => {
   const known = ['a', 'b', 'c', 'd'];
 
-  test('are written with commas and a slash', () => {
+  test('are separated by a slash, their nodes by commas', () => {
     assert.deepEqual(parseGroups('a,b / c', known), [['a', 'b'], ['c']]);
     assert.deepEqual(parseGroups('a/b/c', known), [['a'], ['b'], ['c']]);
   });
 
-  test('one group alone is cut off from all others', () => {
+  test('contain all other nodes when only one group is given', () => {
     assert.deepEqual(parseGroups('a', known), [['a'], ['b', 'c', 'd']]);
   });
 
-  test('are refused when unknown, empty or overlapping', () => {
-    assert.throws(() => parseGroups('a / x', known), /no node is called "x"; there are a, b, c, d/);
+  test('are refused when a node is unknown or in two groups, or a group is empty', () => {
+    assert.throws(() => parseGroups('a / x', known), /there is no node "x": the nodes are a, b, c, d/);
     assert.throws(() => parseGroups('a /', known), /A,B \/ C/);
     assert.throws(() => parseGroups('a,b / b', known), /two groups/);
   });

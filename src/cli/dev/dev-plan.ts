@@ -6,7 +6,7 @@ import type { RejoinPolicy } from '../../registration/registration-options.ts';
 import type { NodePortPair } from './free-ports.ts';
 
 export type DevSize = {
-  /** In all; managers and workers count per datacenter, because each datacenter needs a quorum of its own. */
+  /** In total; managers and workers count per datacenter, because each datacenter needs its environment quorum. */
   readonly gates: number;
   readonly managers: number;
   readonly workers: number;
@@ -15,12 +15,12 @@ export type DevSize = {
 
 export type PlannedNode = { readonly name: string; readonly roles: readonly Role[]; readonly dc: string };
 
-/** `temporary` when the directory is ours to remove. */
+/** A temporary directory is removed with the cluster. */
 export type DevDataDir = { readonly root: string; readonly temporary: boolean };
 
 export type DevIdentity = { readonly root: string; readonly secret: string; readonly token: string };
 
-/** What all nodes of a dev cluster are started with. */
+/** Options that all nodes of a dev cluster share. */
 export type DevNodeOptions = { readonly modules?: string | undefined; readonly rejoin: RejoinPolicy };
 
 export const devClusterName = 'dev';
@@ -48,7 +48,7 @@ function group(count: number, letter: string, role: Role, dcOf: (i: number) => n
   }));
 }
 
-/** Whom a node greets first: a few others, so that no single one must be up. */
+/** The seeds of a node: a few other nodes, so that no single one must be running. */
 export function seedsFor(index: number, ports: readonly NodePortPair[]): string[] {
   return ports
     .filter((other, i) => i !== index && other.port !== 0)
@@ -60,11 +60,11 @@ export function agentArguments(
   node: PlannedNode,
   ports: NodePortPair,
   seeds: readonly string[],
-  place: DevDataDir,
+  dataDir: DevDataDir,
 ): string[] {
-  const { root, temporary } = place;
-  const words = ['agent', '--with-parent', '--dev-root', root, '--cluster', devClusterName, '--chaos'];
-  if (temporary) words.push('--dev-temporary');
+  const { root, temporary } = dataDir;
+  const args = ['agent', '--with-parent', '--dev-root', root, '--cluster', devClusterName, '--chaos'];
+  if (temporary) args.push('--dev-temporary');
   const values = {
     '--name': node.name,
     '--roles': node.roles.join(','),
@@ -76,19 +76,23 @@ export function agentArguments(
     '--join': seeds.join(','),
     '--data': join(root, node.name),
   };
-  for (const [flag, value] of Object.entries(values)) if (value !== '') words.push(flag, value);
-  return words;
+  for (const [flag, value] of Object.entries(values)) if (value !== '') args.push(flag, value);
+  return args;
 }
 
-/** Of the options in the environment only these reach the nodes: the rest describes some other node. */
-const passedOn = ['LOG_LEVEL', 'TIME_SCALE', 'PROFILE', 'CORES', 'WARM_RUNNERS_MAX'].map((name) => `REMUSTER_${name}`);
+/** The nodes inherit only these options of the environment: the others may describe another node. */
+const inheritedNames = ['LOG_LEVEL', 'TIME_SCALE', 'PROFILE', 'CORES', 'WARM_RUNNERS_MAX'].map(
+  (name) => `REMUSTER_${name}`,
+);
 
 export function agentEnvironment(
-  own: Readonly<Record<string, string | undefined>>,
+  environment: Readonly<Record<string, string | undefined>>,
   { secret, token }: DevIdentity,
   { modules, rejoin }: DevNodeOptions,
 ): Record<string, string | undefined> {
-  const kept = Object.entries(own).filter(([name]) => !name.startsWith('REMUSTER_') || passedOn.includes(name));
+  const kept = Object.entries(environment).filter(
+    ([name]) => !name.startsWith('REMUSTER_') || inheritedNames.includes(name),
+  );
   return {
     REMUSTER_PROFILE: 'local',
     ...Object.fromEntries(kept),
@@ -99,7 +103,7 @@ export function agentEnvironment(
   };
 }
 
-/** `A,B / C` as groups of names. One group alone is cut off from all others. */
+/** Parses `A,B / C` into groups of names. A single group is cut off from all other nodes. */
 export function parseGroups(text: string, known: readonly string[]): string[][] {
   const groups = text.split('/').map((group) =>
     group
@@ -112,9 +116,11 @@ export function parseGroups(text: string, known: readonly string[]): string[][] 
   if (unknown !== undefined)
     throw new RemusterError(
       'BAD_ARGUMENT',
-      `no node is called ${JSON.stringify(unknown)}; there are ${known.join(', ')}`,
+      `there is no node ${JSON.stringify(unknown)}: the nodes are ${known.join(', ')}`,
     );
-  if (groups.some((group) => group.length === 0)) throw new RemusterError('BAD_ARGUMENT', 'write groups as A,B / C');
-  if (new Set(named).size !== named.length) throw new RemusterError('BAD_ARGUMENT', 'a node stands in two groups');
+  if (groups.some((group) => group.length === 0))
+    throw new RemusterError('BAD_ARGUMENT', `groups are written as A,B / C, not ${JSON.stringify(text)}`);
+  if (new Set(named).size !== named.length)
+    throw new RemusterError('BAD_ARGUMENT', `a node is in two groups of ${JSON.stringify(text)}`);
   return groups.length > 1 ? groups : [named, known.filter((name) => !named.includes(name))];
 }

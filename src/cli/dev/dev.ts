@@ -1,6 +1,6 @@
 /**
- * `remuster dev`: starts a cluster of real processes, prints where everything is, stops it on Ctrl-C. Says what runs
- * where and what to type next; with `-o json` one line for programs.
+ * `remuster dev`: starts a cluster of real processes, prints its addresses and secrets and what to try next, and stops
+ * it on Ctrl-C. With `-o json` it prints one line for programs.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { DevCluster } from './dev-cluster.ts';
@@ -17,9 +17,9 @@ import { styled, printData, printNotice } from '../output/terminal.ts';
 export type DevFlags = DevSize & {
   readonly entry: string;
   readonly portBase: number;
-  /** As in the option of a node. */
+  /** The option `modules` of each node. */
   readonly modules?: string | undefined;
-  /** How a node comes back that was away too long. */
+  /** The option `rejoin` of each node. */
   readonly rejoin: RejoinPolicy;
   readonly data: string | undefined;
   readonly retain: boolean;
@@ -28,7 +28,7 @@ export type DevFlags = DevSize & {
   readonly withParent: boolean;
 };
 
-/** What to do once the cluster is up; undefined means: stay up. */
+/** Runs once the cluster is ready; returns an exit code, or undefined to keep the cluster running. */
 export type WithDevCluster = (cluster: DevCluster) => Promise<number | undefined>;
 
 export async function devCommand(flags: DevFlags): Promise<number> {
@@ -39,31 +39,31 @@ export async function devCommand(flags: DevFlags): Promise<number> {
   });
 }
 
-/** Starts a cluster, lets `visit` look at it, and takes it down again whatever happens. */
+/** Starts a cluster, runs `visit`, and stops the cluster in any case. */
 export async function withDevCluster(flags: DevFlags, visit: WithDevCluster): Promise<number> {
-  const cluster = new DevCluster({ ...flags, say: printNotice });
-  const stopAsked = new Promise<StopRequest>((asked) => {
-    const stopping = (signal: StopRequest): void => {
-      printNotice('stopping; once more to stop at once');
-      asked(signal);
+  const cluster = new DevCluster({ ...flags, notify: printNotice });
+  const stopRequested = new Promise<StopRequest>((resolve) => {
+    const stop = (stopRequest: StopRequest): void => {
+      printNotice('stopping the nodes; press Ctrl-C again to kill them');
+      resolve(stopRequest);
     };
     if (flags.withParent) {
-      onParentExit(() => stopping({ reason: 'the parent process is gone', exitCode: exitFailed }));
+      onParentExit(() => stop({ reason: 'the parent process has ended', exitCode: exitFailed }));
     }
-    onStopSignals(stopping, () => {
+    onStopSignals(stop, () => {
       cluster.killAll();
       cluster.cleanUp();
     });
   });
   let control: DevControlServer | undefined;
   try {
-    const interrupted = stopAsked.then(({ exitCode }) => exitCode);
+    const interrupted = stopRequested.then(({ exitCode }) => exitCode);
     const visited = (async () => {
       await cluster.start();
       control = await serveDevControl(cluster, printNotice, (url) => publish(cluster, url));
       publish(cluster, control.url);
-      const allDead = whenAllDead(cluster);
-      return (await visit(cluster)) ?? (await allDead);
+      const allEnded = whenAllEnded(cluster);
+      return (await visit(cluster)) ?? (await allEnded);
     })();
     return await Promise.race([interrupted, visited]);
   } finally {
@@ -78,12 +78,14 @@ function publish(cluster: DevCluster, control: string): void {
   writeDevState({ pid: process.pid, nonce, root, temporary, control, admin: admin.addr, token, nodes });
 }
 
-/** A cluster without nodes is no cluster: there is nothing left to stay up for. */
-function whenAllDead(cluster: DevCluster): Promise<number> {
+/** Resolves with an exit code when the last node has ended. */
+function whenAllEnded(cluster: DevCluster): Promise<number> {
   return new Promise((resolve) => {
-    cluster.onDeath(({ name, pid }, how, leftUp) => {
-      printNotice(`${styled('yellow', 'node ended', process.stderr)} ${name} (pid ${pid}): ${how}; ${leftUp} still up`);
-      if (leftUp === 0) resolve(exitFailed);
+    cluster.onNodeExit(({ name, pid }, how, running) => {
+      printNotice(
+        `${styled('yellow', 'node ended', process.stderr)} ${name} (pid ${pid}): ${how}; ${running} still running`,
+      );
+      if (running === 0) resolve(exitFailed);
     });
   });
 }
@@ -97,18 +99,18 @@ export function banner({ nodes, admin, identity }: DevCluster): string {
   return [
     renderTable(['NAME', 'ROLES', 'DC', 'PID', 'UDP+TCP', 'HTTP'], nodes.map(bannerRow)),
     '',
-    `admin  ${admin.addr}`,
-    `token  ${identity.token}`,
-    `cluster ${devClusterName} (a program connects with this name and the secret)`,
-    `secret ${identity.secret}`,
-    `data   ${identity.root}`,
+    `admin    ${admin.addr}  (console and HTTP interface)`,
+    `token    ${identity.token}`,
+    `cluster  ${devClusterName}  (programs connect with this name and the secret)`,
+    `secret   ${identity.secret}`,
+    `data     ${identity.root}`,
     '',
     'In another terminal:',
-    '  remuster members --watch       who is alive',
-    '  remuster events --follow       what happens',
-    `  remuster dev kill ${nodes.at(-1)?.name ?? 'NAME'}           kill -9 a node and watch the others notice`,
-    '  remuster dev partition m1 / m2,m3   cut links; `remuster dev heal` mends them',
-    'Ctrl-C here stops everything.',
+    '  remuster members --watch     the nodes and their states',
+    '  remuster events --follow     what happens in the cluster',
+    `  ${`remuster dev kill ${nodes.at(-1)?.name ?? 'NAME'}`.padEnd(27)}  kill -9 a node; the other nodes detect it`,
+    `  ${`remuster dev partition ${nodes[0]?.name ?? 'NAME'}`.padEnd(27)}  cut its links; \`remuster dev heal\` restores them`,
+    'Ctrl-C stops all nodes.',
   ].join('\n');
 }
 
@@ -116,7 +118,7 @@ function bannerRow({ name, roles, dc, pid, host, port, httpPort }: DevNode): str
   return [name, roles.join(','), dc, String(pid), `${host}:${port}`, `http://${host}:${httpPort}`];
 }
 
-/** Whole numbers of a flag, with the flag's name in the complaint. */
+/** Parses a flag that takes a whole number from 0 to `max`. */
 export function parseCount(flag: string, text: string, max: number): number {
   const value = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN;
   if (!(value <= max))

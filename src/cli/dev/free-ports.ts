@@ -1,4 +1,4 @@
-/** Finds free port numbers (UDP and TCP, and HTTP) for the nodes of a dev cluster. */
+/** Finds free ports for the nodes of a dev cluster: one for UDP and TCP, and one for HTTP, per node. */
 import { createSocket } from 'node:dgram';
 import { createServer } from 'node:net';
 import { RemusterError } from '../../base/errors.ts';
@@ -7,10 +7,10 @@ export type NodePortPair = { readonly port: number; readonly httpPort: number };
 
 const rangeStep = 200;
 const rangesMax = 40;
-/** HTTP ports start here above the base, so that both rows of numbers stay easy to remember. */
+/** The HTTP port of a node is its port plus this, which is easy to remember. */
 const httpOffset = 100;
 
-/** `base` 0 lets the system choose every port. */
+/** Returns the first free range at or above `base`. With 0 the system chooses every port. */
 export async function choosePorts(
   base: number,
   count: number,
@@ -23,7 +23,10 @@ export async function choosePorts(
     if (from + httpOffset + count > 65_535) break;
     if (await allFree(ports, host)) return { base: from, ports };
   }
-  throw new RemusterError('CAPACITY', `no free range of ports at or above ${base}; choose another --port-base`);
+  throw new RemusterError(
+    'CAPACITY',
+    `there are no ${count} consecutive free ports at or above ${base}: choose another --port-base`,
+  );
 }
 
 async function allFree(ports: readonly NodePortPair[], host: string): Promise<boolean> {

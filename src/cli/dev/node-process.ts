@@ -1,6 +1,6 @@
 /**
- * One node as a child process: start, readiness, signals, exit. Signals by handle, so never a foreign process that got
- * the same number.
+ * One node as a child process: start, readiness, signals, exit. Signals go through the child handle, never to a process
+ * id that another process may have got since.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync, readFileSync, statSync, truncateSync } from 'node:fs';
@@ -12,7 +12,7 @@ export type ReadyLine = { readonly id: string; readonly port: number; readonly h
 export type NodeProcessSpec = {
   readonly name: string;
   readonly entry: string;
-  readonly words: readonly string[];
+  readonly args: readonly string[];
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly folder: string;
   readonly logFile: string;
@@ -26,11 +26,11 @@ export class NodeProcess {
   readonly name: string;
   /** Rejects when the process ends before it is ready. */
   readonly ready: Promise<ReadyLine>;
-  /** How it ended: never rejects. */
+  /** Resolves with the exit code or signal; never rejects. */
   readonly ended: Promise<string>;
   readonly #child: ChildProcess;
   readonly #logFile: string;
-  /** What stands before it in the file is of former lives. */
+  /** Where the log of this process begins in the file; former processes of the node wrote what is before it. */
   readonly #logFrom: number;
   #paused = false;
 
@@ -39,10 +39,10 @@ export class NodeProcess {
     this.#logFile = spec.logFile;
     const log = openSync(spec.logFile, 'a', 0o600);
     this.#logFrom = statSync(spec.logFile).size;
-    this.#child = spawn(process.execPath, [spec.entry, ...spec.words], {
+    this.#child = spawn(process.execPath, [spec.entry, ...spec.args], {
       cwd: spec.folder,
       env: { ...spec.environment },
-      // The log goes straight into a file: a pipe would break when this process is killed, in the middle of a goodbye.
+      // The log goes straight into a file: a pipe would break when the parent is killed, while the node still stops.
       stdio: ['pipe', 'pipe', log],
     });
     closeSync(log);
@@ -67,7 +67,7 @@ export class NodeProcess {
     return this.#paused;
   }
 
-  /** Asks for an end in good order. A stopped process cannot hear, so it is woken first. */
+  /** Requests an orderly stop. A paused process cannot handle the signal, so it is resumed first. */
   leave(): void {
     this.resume();
     this.#child.kill('SIGTERM');
@@ -95,12 +95,12 @@ export class NodeProcess {
     }
   }
 
-  /** The node appends, so cutting the file down to nothing is safe while it writes. */
+  /** Empties a log that has grown too large; safe while the node writes, because it appends. */
   truncateLog(): void {
     try {
       if (statSync(this.#logFile).size > logBytesMax) truncateSync(this.#logFile, 0);
     } catch {
-      // The file is gone, and so is the problem.
+      // The file was removed.
     }
   }
 
@@ -113,7 +113,7 @@ export class NodeProcess {
         if (line === undefined) return;
         const read = JSON.parse(line) as Partial<ReadyLine>;
         if (read.id === undefined || !read.port || !read.httpPort)
-          reject(new RemusterError('INTERNAL', `node ${this.name} said ${line}`));
+          reject(new RemusterError('INTERNAL', `node ${this.name} printed an invalid ready line: ${line}`));
         else resolve({ id: read.id, port: read.port, httpPort: read.httpPort });
       });
     });
@@ -124,10 +124,10 @@ export class NodeProcess {
   }
 }
 
-/** The node's own coded error, which its command printed last; INTERNAL only if it ended without one. */
+/** The coded error that the node printed last, or INTERNAL if it printed none. */
 function startError(name: string, how: string, tail: string): RemusterError {
   const [, code, message] = /^error ([A-Z_]+): (.*)$/m.exec(tail) ?? [];
   if (code !== undefined && message !== undefined && code in errorTable)
-    return new RemusterError(parseErrorCode(code), `node ${name} does not start: ${message}`, 'no');
+    return new RemusterError(parseErrorCode(code), `node ${name} cannot start: ${message}`, 'no');
   return new RemusterError('INTERNAL', `node ${name} ended before it was ready (${how})\n${tail}`);
 }

@@ -1,4 +1,4 @@
-/** The sample of `npm start`: a load test on a dev cluster, against a target process. */
+/** The sample of `npm start`: a load test that runs on a dev cluster against a sample target process. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { RemusterError } from '../../base/errors.ts';
@@ -14,7 +14,7 @@ import { printData, printNotice } from '../output/terminal.ts';
 const readyMs = 30_000;
 const sampleFile = fileURLToPath(new URL('../../../examples/checkout.ts', import.meta.url));
 
-/** The exit code of the run. */
+/** Returns the exit code of the run. */
 export async function runSample(
   cluster: DevCluster,
   flags: Pick<SubmissionFlags, 'duration' | 'vus'>,
@@ -24,14 +24,14 @@ export async function runSample(
   });
   try {
     const url = await urlOf(target);
-    printNotice(`a shop at ${url}; examples/checkout.ts is its load test`);
+    printNotice(`sample target: a shop at ${url}; load test: examples/checkout.ts`);
     const submission = await prepareSubmission(sampleFile, { ...flags, env: [`TARGET=${url}`] });
-    // If the first one dies, another one is asked.
-    const site = new JobHttpClient(cluster.nodes.map((node) => cluster.targetOf(node)));
-    const { jobId } = await submitPrepared(site, submission);
-    const exitCode = await followToEnd(site, jobId, submission, { output: 'table' });
+    // The client fails over to another node if the first one ends.
+    const client = new JobHttpClient(cluster.nodes.map((node) => cluster.targetOf(node)));
+    const { jobId } = await submitPrepared(client, submission);
+    const exitCode = await followToEnd(client, jobId, submission, { output: 'table' });
     const { total } = (await getJson({ addr: url, token: undefined }, '/count')) as { readonly total: number };
-    printData(`\nThe shop itself counted ${formatCount(total)} requests, one of them from setup.`);
+    printData(`\nThe shop served ${formatCount(total)} requests, one of them from setup.`);
     return exitCode;
   } finally {
     target.stdin?.end();
@@ -42,15 +42,15 @@ export async function runSample(
 async function urlOf(target: ChildProcess): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   const failed = (why: string): void => reject(new RemusterError('DEADLINE', `the sample target ${why}`));
-  const timer = setTimeout(() => failed(`was not ready after ${readyMs} ms`), readyMs);
+  const timer = setTimeout(() => failed(`was not ready within ${readyMs} ms`), readyMs);
   let text = '';
   target.stdout?.setEncoding('utf8').on('data', (chunk: string) => {
     text += chunk;
     const end = text.indexOf('\n');
     if (end >= 0) resolve((JSON.parse(text.slice(0, end)) as { url: string }).url);
   });
-  target.once('exit', () => failed('has ended'));
-  target.once('error', ({ message }) => failed(`cannot be started: ${message}`));
+  target.once('exit', () => failed('ended before it was ready'));
+  target.once('error', ({ message }) => failed(`cannot start: ${message}`));
   try {
     return await promise;
   } finally {

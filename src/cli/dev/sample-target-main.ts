@@ -1,7 +1,4 @@
-/**
- * Entry file of the sample target process: prints a ready line, ends with its parent. The sample target as a process of
- * its own: `node sample-target-main.ts [PORT]`.
- */
+/** Entry file of the sample target process: prints a ready line, and ends with its parent. `[PORT]` is its argument. */
 import { onParentExit } from '../agent/parent-watch.ts';
 import { startSampleTarget } from './sample-target.ts';
 import { printData } from '../output/terminal.ts';

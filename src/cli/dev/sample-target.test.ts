@@ -1,3 +1,4 @@
+/** The sample target of load tests, over real connections. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -16,7 +17,7 @@ function client(t: TestContext): HttpClient {
 }
 
 describe('the sample target', { timeout: 60_000 }, () => {
-  it('answers, and counts what it was asked', async (t) => {
+  it('serves its pages and counts requests by path', async (t) => {
     const target = await startSampleTarget();
     t.after(() => target.close());
     const http = client(t);
@@ -34,7 +35,7 @@ describe('the sample target', { timeout: 60_000 }, () => {
     assert.deepEqual(target.counts, paths);
   });
 
-  it('counts each of many at a time', async (t) => {
+  it('counts every request of 50 concurrent clients', async (t) => {
     const target = await startSampleTarget();
     t.after(() => target.close());
     const http = client(t);
@@ -45,19 +46,22 @@ describe('the sample target', { timeout: 60_000 }, () => {
     assert.equal(target.counts['/'], 2_000);
   });
 
-  it('keeps the order on one connection, and refuses what it does not understand', async (t) => {
+  it('replies in order on one connection, and with 400 to a malformed request', async (t) => {
     const target = await startSampleTarget();
     t.after(() => target.close());
     const socket = connect({ port: Number(new URL(target.url).port), host: '127.0.0.1' });
     t.after(() => socket.destroy());
     socket.write('GET /slow?ms=20 HTTP/1.1\r\n\r\nGET /count HTTP/1.1\r\n\r\nnonsense\r\n\r\n');
-    const heard: Buffer[] = [];
-    socket.on('data', (chunk: Buffer) => heard.push(chunk));
+    const received: Buffer[] = [];
+    socket.on('data', (chunk: Buffer) => received.push(chunk));
     await once(socket, 'close');
-    assert.match(Buffer.concat(heard).toString(), /^HTTP\/1.1 200[^]*at last\n[^]*"total":1[^]*HTTP\/1.1 400[^]*close/);
+    assert.match(
+      Buffer.concat(received).toString(),
+      /^HTTP\/1.1 200[^]*at last\n[^]*"total":1[^]*HTTP\/1.1 400[^]*close/,
+    );
   });
 
-  it('can be a process of its own, which ends with the one that started it', async (t) => {
+  it('runs as a child process that ends with its parent', async (t) => {
     const file = fileURLToPath(new URL('sample-target-main.ts', import.meta.url));
     const child = spawn(process.execPath, [file], { stdio: ['pipe', 'pipe', 'inherit'] });
     t.after(() => child.kill('SIGKILL'));

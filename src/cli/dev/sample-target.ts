@@ -1,10 +1,10 @@
 /**
- * HTTP server that sample load tests request; counts what it served, so that a report can be compared with what
- * arrived. Loopback only.
+ * The HTTP server that sample load tests call. It counts the requests that it served, so that a report can be compared
+ * with them. Loopback only.
  *
- *   GET /             a page                    POST /buy         sells; answers with what was sold so far
- *   GET /slow?ms=50   answers after a while     GET /flaky?every=10   every tenth time answers with status 500
- *   GET /count        what was asked so far, by path, itself not included
+ *   GET /             a page                      POST /buy             sells; returns the number of sales
+ *   GET /slow?ms=50   replies after 50 ms         GET /flaky?every=10   returns status 500 every tenth time
+ *   GET /count        requests by path, without those of /count
  */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
@@ -20,12 +20,12 @@ type Request = { readonly method: string; readonly path: string; readonly query:
 
 export type SampleTarget = {
   readonly url: string;
-  /** Requests by path; those that nobody expects are counted as `other`. */
+  /** Requests by path; requests of unknown paths are counted as `other`. */
   readonly counts: Readonly<Record<string, number>>;
   close(): Promise<void>;
 };
 
-/** Port 0 is any that is free. */
+/** With port 0 the system chooses a free port. */
 export async function startSampleTarget(port = 0): Promise<SampleTarget> {
   const counts: Record<string, number> = { '/': 0, '/buy': 0, '/slow': 0, '/flaky': 0, other: 0 };
   const sockets = new Set<Socket>();
@@ -47,18 +47,18 @@ async function closeAll(server: Server, sockets: ReadonlySet<Socket>): Promise<v
   await closed;
 }
 
-/** One request after the other, in order. */
+/** Handles the requests of one connection in order, one at a time. */
 function serve(socket: Socket, counts: Record<string, number>): void {
   let text = '';
   let isWaiting = false;
-  const answerAll = (): void => {
+  const handleAll = (): void => {
     while (!isWaiting && !socket.destroyed) {
       const found = requestIn(text);
       if (found === undefined) return;
       if (found === 'bad') return void socket.end(response('400 Bad Request', '', true));
       text = text.slice(found.length);
-      const { words, afterMs } = answerTo(found.request, counts);
-      const send = (): void => void (found.request.isLast ? socket.end(words) : socket.write(words));
+      const { reply, afterMs } = replyTo(found.request, counts);
+      const send = (): void => void (found.request.isLast ? socket.end(reply) : socket.write(reply));
       if (afterMs === 0) {
         send();
         continue;
@@ -67,14 +67,14 @@ function serve(socket: Socket, counts: Record<string, number>): void {
       setTimeout(() => {
         isWaiting = false;
         send();
-        answerAll();
+        handleAll();
       }, afterMs);
     }
   };
   socket.on('error', () => undefined);
   socket.on('data', (chunk) => {
     text = text === '' ? chunk.toString('latin1') : text + chunk.toString('latin1');
-    answerAll();
+    handleAll();
   });
 }
 
@@ -92,10 +92,10 @@ function requestIn(text: string): 'bad' | { readonly request: Request; readonly 
   return { request: { method, path, query: query ?? '', isLast }, length };
 }
 
-function answerTo(request: Request, counts: Record<string, number>): { words: string; afterMs: number } {
+function replyTo(request: Request, counts: Record<string, number>): { reply: string; afterMs: number } {
   const { method, path, query, isLast } = request;
-  const now = (status: string, body: string): { words: string; afterMs: number } => ({
-    words: response(status, method === 'HEAD' ? '' : body, isLast),
+  const now = (status: string, body: string): { reply: string; afterMs: number } => ({
+    reply: response(status, method === 'HEAD' ? '' : body, isLast),
     afterMs: 0,
   });
   if (path === '/count') return now('200 OK', JSON.stringify({ total: totalOf(counts), paths: counts }));
@@ -117,9 +117,9 @@ function response(status: string, body: string, isLast: boolean): string {
   return `HTTP/1.1 ${status}\r\ncontent-type: ${type}\r\n${last}content-length: ${body.length}\r\n\r\n${body}`;
 }
 
-function numberIn(query: string, name: string, usual: number, max: number): number {
-  const value = Number(new URLSearchParams(query).get(name) ?? usual);
-  return Number.isSafeInteger(value) && value > 0 ? Math.min(value, max) : usual;
+function numberIn(query: string, name: string, fallback: number, max: number): number {
+  const value = Number(new URLSearchParams(query).get(name) ?? fallback);
+  return Number.isSafeInteger(value) && value > 0 ? Math.min(value, max) : fallback;
 }
 
 function totalOf(counts: Readonly<Record<string, number>>): number {

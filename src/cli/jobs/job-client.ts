@@ -1,6 +1,6 @@
 /**
- * Requests about jobs to one node, or to any node of the dev cluster when that one is gone. Every wait has an end. A
- * job outlives the node that was asked, and so does watching it.
+ * Requests about jobs to one node; with a dev cluster it fails over to the other nodes. A job outlives the node that
+ * was asked, and so does following it. Every wait is bounded.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { type ErrorCode, isRemusterError } from '../../base/errors.ts';
@@ -9,15 +9,15 @@ import { onlyDevCluster } from '../command/dev-state.ts';
 import { sendJson, getJson, withQuery } from '../command/http-client.ts';
 import { resolveTarget, type ClusterTarget, type TargetFlags } from '../command/target.ts';
 
-/** Longer than a node keeps asking the managers. */
-const answerMs = 25_000;
-const watchMs = 2_000;
-/** A node that is merely silent is not waited for longer, if there are others. */
-const watchAnswerMs = 7_000;
-const pauseMs = 500;
-/** Without a word from any node for so long, following ends. */
-const silenceMsMax = 60_000;
-/** The node itself is the trouble, not what was asked. */
+/** Longer than the time for which a node retries at the managers. */
+const replyTimeoutMs = 25_000;
+const longPollMs = 2_000;
+/** With other nodes to fail over to, a node that does not reply is given up after this time. */
+const failoverTimeoutMs = 7_000;
+const retryDelayMs = 500;
+/** Following ends when no node has replied for this long. */
+const silenceMaxMs = 60_000;
+/** Errors of the node, not of the request: another node may succeed. */
 const failoverCodes: readonly ErrorCode[] = ['UNREACHABLE', 'DEADLINE'];
 
 export class JobHttpClient {
@@ -28,31 +28,31 @@ export class JobHttpClient {
     this.#targets = targets;
   }
 
-  async get(path: string, timeoutMs = answerMs): Promise<unknown> {
-    return await this.#anywhere((target) => getJson(target, path, timeoutMs));
+  async get(path: string, timeoutMs = replyTimeoutMs): Promise<unknown> {
+    return await this.#withFailover((target) => getJson(target, path, timeoutMs));
   }
 
-  /** What is ordered here can be ordered twice: submissions have a key. */
+  /** Sends a request that changes state. It may be resent to another node: submissions have an idempotency key. */
   async change(method: 'POST' | 'DELETE', path: string, body?: unknown): Promise<unknown> {
-    return await this.#anywhere((target) => sendJson(target, method, path, body, answerMs));
+    return await this.#withFailover((target) => sendJson(target, method, path, body, replyTimeoutMs));
   }
 
-  /** What there is to say about a job now and with each change; the last one is that of a job that is over. */
+  /** Yields the progress of a job now and after each change; the last one has a terminal status. */
   async *progress(jobId: string): AsyncGenerator<JobProgress, void, undefined> {
-    let heardMs = Date.now();
+    let lastReplyMs = Date.now();
     for (let after = 0; ;) {
       let progress: JobProgress;
       try {
-        const query = { follow: 'false', after: String(after), waitMs: String(watchMs) };
-        const timeoutMs = this.#targets.length > 1 ? watchAnswerMs : answerMs;
+        const query = { follow: 'false', after: String(after), waitMs: String(longPollMs) };
+        const timeoutMs = this.#targets.length > 1 ? failoverTimeoutMs : replyTimeoutMs;
         progress = (await this.get(withQuery(jobPath(jobId, '/progress'), query), timeoutMs)) as JobProgress;
       } catch (error) {
-        const mayPass = isRemusterError(error) && error.row.retryable && Date.now() - heardMs < silenceMsMax;
-        if (!mayPass) throw error;
-        await pause(pauseMs);
+        const isTransient = isRemusterError(error) && error.row.retryable && Date.now() - lastReplyMs < silenceMaxMs;
+        if (!isTransient) throw error;
+        await pause(retryDelayMs);
         continue;
       }
-      heardMs = Date.now();
+      lastReplyMs = Date.now();
       const isEnd = isTerminalStatus(progress.status);
       if (progress.version !== after || isEnd) yield progress;
       if (isEnd) return;
@@ -60,13 +60,13 @@ export class JobHttpClient {
     }
   }
 
-  async #anywhere<T>(ask: (target: ClusterTarget) => Promise<T>): Promise<T> {
-    for (let tried = 1; ; tried++) {
+  async #withFailover<T>(send: (target: ClusterTarget) => Promise<T>): Promise<T> {
+    for (let attempt = 1; ; attempt++) {
       try {
-        return await ask(this.#targets[this.#current] as ClusterTarget);
+        return await send(this.#targets[this.#current] as ClusterTarget);
       } catch (error) {
-        const isElsewhere = isRemusterError(error) && failoverCodes.includes(error.code);
-        if (!isElsewhere || tried >= this.#targets.length) throw error;
+        const canFailOver = isRemusterError(error) && failoverCodes.includes(error.code);
+        if (!canFailOver || attempt >= this.#targets.length) throw error;
         this.#current = (this.#current + 1) % this.#targets.length;
       }
     }
@@ -85,8 +85,8 @@ export function jobPath(jobId: string, rest = ''): string {
   return `/v1/jobs/${encodeURIComponent(jobId)}${rest}`;
 }
 
-/** The answer without the number of its shape. */
-export function withoutSchemaVersion(answer: unknown): object {
-  const { schemaVersion: _, ...rest } = answer as { schemaVersion: number };
+/** The reply without its `schemaVersion`. */
+export function withoutSchemaVersion(reply: unknown): object {
+  const { schemaVersion: _, ...rest } = reply as { schemaVersion: number };
   return rest;
 }

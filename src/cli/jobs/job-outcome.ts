@@ -1,4 +1,6 @@
-/** The end of a job: report, results, exit code. Large results are streamed. */
+/**
+ * Fetches the report, results and failures of a job, and maps its status to an exit code. Large results are streamed.
+ */
 import { RemusterError } from '../../base/errors.ts';
 import { type Report, hasFailedThresholds } from '../../jobs/report/report.ts';
 import type { WorkflowFailures } from '../../jobs/report/report-failures.ts';
@@ -7,11 +9,11 @@ import { exitFailed, exitInterrupted, exitOk, exitPartial, exitThresholds } from
 import { type JobHttpClient, jobPath, withoutSchemaVersion } from './job-client.ts';
 import { withQuery } from '../command/http-client.ts';
 
-type InParts = { readonly part: number; readonly parts: number; readonly json: string };
+type ReplyPart = { readonly part: number; readonly parts: number; readonly json: string };
 
-const opening = '{"results":';
+const resultsPrefix = '{"results":';
 
-/** Its results say something: items completed. */
+/** True if items have completed. */
 export function hasResults({ status }: Pick<Report, 'status'>): boolean {
   return status === 'COMPLETED' || status === 'PARTIAL';
 }
@@ -27,58 +29,58 @@ const exitCodes: Partial<Record<JobStatus, number>> = {
   CANCELLED: exitInterrupted,
 };
 
-export async function fetchReport(site: JobHttpClient, jobId: string): Promise<Report> {
-  return (await site.get(jobPath(jobId, '/report'))) as Report;
+export async function fetchReport(client: JobHttpClient, jobId: string): Promise<Report> {
+  return (await client.get(jobPath(jobId, '/report'))) as Report;
 }
 
-/** JSON by workflow, piece by piece: what is large is never in memory as a whole. */
-export async function* streamResults(site: JobHttpClient, jobId: string, workflow?: string): AsyncGenerator<string> {
+/** Yields the results as JSON by workflow, in parts: large results are never in memory as a whole. */
+export async function* streamResults(client: JobHttpClient, jobId: string, workflow?: string): AsyncGenerator<string> {
   let isFirst = true;
   let last = '';
-  // Cut out of `{"results":{...}}`, of which only the inner part is wanted.
-  for await (const text of pieces(site, jobPath(jobId, '/result'), workflow)) {
+  // The reply is `{"results":{...}}`, of which only the inner object is yielded.
+  for await (const text of fetchParts(client, jobPath(jobId, '/result'), workflow)) {
     if (!isFirst) yield last;
-    last = isFirst ? text.slice(opening.length) : text;
+    last = isFirst ? text.slice(resultsPrefix.length) : text;
     isFirst = false;
   }
   yield last.slice(0, -1);
 }
 
 export async function fetchFailures(
-  site: JobHttpClient,
+  client: JobHttpClient,
   jobId: string,
   workflow?: string,
 ): Promise<readonly WorkflowFailures[]> {
   const texts: string[] = [];
-  for await (const text of pieces(site, jobPath(jobId, '/failures'), workflow)) texts.push(text);
+  for await (const text of fetchParts(client, jobPath(jobId, '/failures'), workflow)) texts.push(text);
   return (JSON.parse(texts.join('')) as { readonly failures: readonly WorkflowFailures[] }).failures;
 }
 
-/** An answer as JSON, in as many parts as the managers made of it. */
-async function* pieces(site: JobHttpClient, path: string, workflow: string | undefined): AsyncGenerator<string> {
-  const ask = async (part?: number): Promise<object> => {
+/** Yields a reply as JSON, in as many parts as the managers split it into. */
+async function* fetchParts(client: JobHttpClient, path: string, workflow: string | undefined): AsyncGenerator<string> {
+  const fetchPart = async (part?: number): Promise<object> => {
     const query = {
       ...(workflow === undefined ? {} : { workflow }),
       ...(part === undefined ? {} : { part: String(part) }),
     };
-    return withoutSchemaVersion(await site.get(withQuery(path, query)));
+    return withoutSchemaVersion(await client.get(withQuery(path, query)));
   };
-  const first = await ask();
+  const first = await fetchPart();
   if (!('json' in first)) {
     yield JSON.stringify(first);
     return;
   }
-  const { parts, json } = first as InParts;
+  const { parts, json } = first as ReplyPart;
   yield json;
   for (let part = 1; part < parts; part++) {
-    const next = await ask(part);
-    if (!('json' in next)) throw new RemusterError('MALFORMED', 'a part of the result is missing');
-    yield (next as InParts).json;
+    const next = await fetchPart(part);
+    if (!('json' in next)) throw new RemusterError('MALFORMED', `part ${part} of ${parts} of the reply is missing`);
+    yield (next as ReplyPart).json;
   }
 }
 
-export async function fetchResults(site: JobHttpClient, jobId: string, workflow?: string): Promise<unknown> {
+export async function fetchResults(client: JobHttpClient, jobId: string, workflow?: string): Promise<unknown> {
   const texts: string[] = [];
-  for await (const text of streamResults(site, jobId, workflow)) texts.push(text);
+  for await (const text of streamResults(client, jobId, workflow)) texts.push(text);
   return JSON.parse(texts.join('')) as unknown;
 }

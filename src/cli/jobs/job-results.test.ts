@@ -1,4 +1,4 @@
-/** `job result` and `job failures` as a shell runs them. */
+/** `job result` and `job failures` as a shell runs them, against fake managers. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -26,10 +26,10 @@ function partialBatch(): void {
   };
 }
 
-/** To the program its stdout is a terminal. */
+/** Makes the program take its stdout for a terminal. */
 const onTerminal = { NODE_OPTIONS: '--import=data:text/javascript,process.stdout.isTTY=true' };
 
-test('job result prints 50 lines on a terminal and all of them elsewhere, and exits as the job ended', async () => {
+test('job result prints 50 lines on a terminal and all elsewhere, and exits with the code of the job', async () => {
   partialBatch();
   const people = await cli.run(['job', 'result', 'j1'], undefined, onTerminal);
   assert.equal(people.exitCode, 4, people.err);
@@ -52,7 +52,7 @@ test('job result prints 50 lines on a terminal and all of them elsewhere, and ex
   assert.equal(whole.exitCode, 4);
 });
 
-test('job failures lists failed items as a table or one in a line, and says how many are not listed', async () => {
+test('job failures lists failed items as a table or as JSON lines, and prints how many there are', async () => {
   partialBatch();
   const table = await cli.run(['job', 'failures', 'j1']);
   assert.match(table.out, /^WORKFLOW {2}INDEX {2}ERROR +AT\nw +1 +TypeError: item 1 is bad +b\.ts:3:4\n/);
@@ -68,20 +68,20 @@ test('job failures lists failed items as a table or one in a line, and says how 
   assert.deepEqual([none.exitCode, none.out, none.err], [0, 'WORKFLOW  INDEX  ERROR  AT\n', 'no item failed\n']);
 });
 
-test('job result says which threshold failed, and how many items', async () => {
+test('job result prints the failed thresholds and the number of failed items', async () => {
   partialBatch();
-  const { report: made = () => ({}) } = cli.answers;
+  const { report = () => ({}) } = cli.answers;
   const thresholds = [
     { workflow: 'w', metric: 'failed', expr: 'failed: rate<10%', ok: false, value: 0.5 },
     { workflow: 'w', metric: 'failed', expr: 'failed: count<9999', ok: true, value: 2_000 },
   ];
-  cli.answers['report'] = (words) => ({ ...made(words), status: 'COMPLETED', thresholds });
+  cli.answers['report'] = (request) => ({ ...report(request), status: 'COMPLETED', thresholds });
   const ran = await cli.run(['job', 'result', 'j1']);
   assert.equal(ran.exitCode, 99, ran.err);
   assert.match(ran.err, /1 threshold failed:\n {2}failed: rate<10% {2}\(0\.5\)\nw: 2,000 failed items\n/);
 });
 
-test('counts of one are singular', async () => {
+test('a count of one is printed in the singular', async () => {
   partialBatch();
   const one = [{ workflow: 'w', count: 1, messages: [], other: 1, items: [] }];
   const attempt = { worker: 'w1', cores: 1, fence: '1', unit: 0, attempt: 1, outcome: 'completed', workflow: 'w' };

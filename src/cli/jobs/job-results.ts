@@ -1,4 +1,4 @@
-/** `remuster job result` and `job failures`: what the items of a job gave, and which of them failed. */
+/** `remuster job result` and `job failures`: the results of a job, and its failed items. */
 import { createWriteStream } from 'node:fs';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -17,7 +17,7 @@ import { exitCodeOfJob, fetchFailures, fetchReport, fetchResults, streamResults 
 type Flags = TargetFlags & { readonly output: OutputFormat; readonly workflow?: string };
 type FailureRow = ItemFailure & { readonly workflow: string };
 
-/** On a terminal; what is longer belongs in a file. */
+/** Longer results belong in a file. */
 const linesOnTerminal = 50;
 const messagesMax = 10;
 
@@ -28,39 +28,39 @@ const failureColumns: readonly Column<FailureRow>[] = [
   { title: 'AT', cell: ({ error }) => error.at ?? '' },
 ];
 
-/** Exits as `run` does, so that a script cannot take a part for the whole. */
+/** Exits with the code of the job, as `run` does: a script cannot mistake partial results for complete ones. */
 export async function jobResultCommand(jobId: string, flags: Flags & { readonly out?: string }): Promise<number> {
-  const site = await openJobHttpClient(flags);
+  const client = await openJobHttpClient(flags);
   const { out, output, workflow } = flags;
-  const report = await fetchReport(site, jobId);
-  if (out !== undefined) await writeResults(out, streamResults(site, jobId, workflow));
+  const report = await fetchReport(client, jobId);
+  if (out !== undefined) await writeResults(out, streamResults(client, jobId, workflow));
   else if (output === 'table' || output === 'wide')
-    await printResults(site, jobId, { workflow, linesMax: process.stdout.isTTY ? linesOnTerminal : Infinity });
+    await printResults(client, jobId, { workflow, linesMax: process.stdout.isTTY ? linesOnTerminal : Infinity });
   else {
-    for await (const text of streamResults(site, jobId, workflow)) process.stdout.write(text);
+    for await (const text of streamResults(client, jobId, workflow)) process.stdout.write(text);
     printData('');
   }
   const exitCode = exitCodeOfJob(report);
-  if (exitCode !== exitOk) printNotice(endText(report));
+  if (exitCode !== exitOk) printNotice(outcomeText(report));
   return exitCode;
 }
 
-/** Also at the end of `run`: so many lines at most, and how many are left. */
+/** Prints at most `linesMax` lines, and how many are remaining. Also used by `run`. */
 export async function printResults(
-  site: JobHttpClient,
+  client: JobHttpClient,
   jobId: string,
   { workflow, linesMax = linesOnTerminal }: { readonly workflow?: string | undefined; readonly linesMax?: number } = {},
 ): Promise<void> {
-  const lines = JSON.stringify(await fetchResults(site, jobId, workflow), undefined, 2).split('\n');
+  const lines = JSON.stringify(await fetchResults(client, jobId, workflow), undefined, 2).split('\n');
   printData(lines.slice(0, linesMax).map(stripControls).join('\n'));
-  const left = Math.max(0, lines.length - linesMax);
-  if (left === 0) return;
-  printNotice(`${formatAmount(left, 'more line')}: remuster job result ${stripControls(jobId)} --out FILE`);
+  const remaining = Math.max(0, lines.length - linesMax);
+  if (remaining === 0) return;
+  printNotice(`${formatAmount(remaining, 'more line')}: remuster job result ${stripControls(jobId)} --out FILE`);
 }
 
 export async function jobFailuresCommand(jobId: string, flags: Flags): Promise<number> {
-  const site = await openJobHttpClient(flags);
-  const lists = await fetchFailures(site, jobId, flags.workflow);
+  const client = await openJobHttpClient(flags);
+  const lists = await fetchFailures(client, jobId, flags.workflow);
   const rows = lists.flatMap(({ workflow, items }) => items.map((item): FailureRow => ({ workflow, ...item })));
   const text = await renderList(flags.output, rows, failureColumns, ({ workflow, index }) => `${workflow}/${index}`);
   if (text !== '') printData(text);
@@ -70,9 +70,9 @@ export async function jobFailuresCommand(jobId: string, flags: Flags): Promise<n
   return exitOk;
 }
 
-async function writeResults(file: string, texts: AsyncIterable<string>): Promise<void> {
+async function writeResults(file: string, parts: AsyncIterable<string>): Promise<void> {
   try {
-    await pipeline(Readable.from(withNewline(texts)), createWriteStream(file));
+    await pipeline(Readable.from(withNewline(parts)), createWriteStream(file));
   } catch (error) {
     if (error instanceof Error && 'syscall' in error)
       throw new RemusterError('BAD_ARGUMENT', `cannot write ${file}: ${error.message}`);
@@ -81,27 +81,29 @@ async function writeResults(file: string, texts: AsyncIterable<string>): Promise
   printNotice(`wrote ${file}`);
 }
 
-async function* withNewline(texts: AsyncIterable<string>): AsyncGenerator<string> {
-  yield* texts;
+async function* withNewline(parts: AsyncIterable<string>): AsyncGenerator<string> {
+  yield* parts;
   yield '\n';
 }
 
-/** Why the exit code is not 0. */
-function endText({ jobId, status, failures, thresholds }: Report): string {
-  const broken = thresholds.filter(({ ok }) => !ok);
-  const isJudged = status === 'COMPLETED';
-  const lines = broken.map(
-    ({ expr, value }) => `  ${stripControls(expr)}  (${value === null ? 'nothing was measured' : String(value)})`,
+/** Explains an exit code that is not 0. */
+function outcomeText({ jobId, status, failures, thresholds }: Report): string {
+  const failed = thresholds.filter(({ ok }) => !ok);
+  const isCompleted = status === 'COMPLETED';
+  const lines = failed.map(
+    ({ expr, value }) => `  ${stripControls(expr)}  (${value === null ? 'no measurements' : String(value)})`,
   );
   return [
-    isJudged ? `the job is COMPLETED, but ${formatAmount(broken.length, 'threshold')} failed:` : `the job is ${status}`,
-    ...(isJudged ? lines : []),
+    isCompleted
+      ? `the job is COMPLETED, but ${formatAmount(failed.length, 'threshold')} failed:`
+      : `the job is ${status}`,
+    ...(isCompleted ? lines : []),
     ...failureLines(failures),
     ...(failures.length === 0 ? [] : [listHint(jobId)]),
   ].join('\n');
 }
 
-/** How many items failed, and with which messages. */
+/** The number of failed items, and how often each message occurred. */
 function failureLines(failures: readonly WorkflowFailures[]): readonly string[] {
   return failures.flatMap(({ workflow, count, messages, other }) => {
     const shown = messages.slice(0, messagesMax).map(({ message, at, count: times }) => {
@@ -115,5 +117,5 @@ function failureLines(failures: readonly WorkflowFailures[]): readonly string[] 
 }
 
 export function listHint(jobId: string): string {
-  return `which items: remuster job failures ${stripControls(jobId)}`;
+  return `list the failed items: remuster job failures ${stripControls(jobId)}`;
 }

@@ -1,6 +1,6 @@
 /**
- * `run` and `job submit`: bundles a workflow file and submits it with an idempotency key, so that a resend is the same
- * job.
+ * Bundles a workflow file and submits it, for `run` and `job submit`. A submission has an idempotency key, so a resend
+ * is the same job.
  */
 import { randomBytes } from 'node:crypto';
 import { RemusterError, isRemusterError } from '../../base/errors.ts';
@@ -9,7 +9,7 @@ import { entryUrl } from '../../io/system/entry-url.ts';
 import { openWorkflowFile } from '../../io/bundle/workflow-file.ts';
 import type { JobRequest, SubmitReply } from '../../jobs/job-types.ts';
 import { jobLimits } from '../../jobs/limits.ts';
-import { parseOptionDuration } from '../../node/options/option-types.ts';
+import { parseDurationFlag } from '../command/command-flags.ts';
 import { type JobHttpClient, withoutSchemaVersion } from './job-client.ts';
 
 export type SubmissionFlags = {
@@ -37,7 +37,7 @@ const entries = {
   'remuster/client': entryUrl(import.meta.url, '../../client/index').href,
 };
 
-/** Everything that can be said before the cluster is asked. */
+/** Validates and bundles everything before the first request to the cluster. */
 export async function prepareSubmission(
   file: string,
   flags: SubmissionFlags & ScheduleFlags,
@@ -47,28 +47,31 @@ export async function prepareSubmission(
   return { prepared, request: buildJobRequest(prepared, options, `cli-${randomBytes(16).toString('hex')}`) };
 }
 
-/** The code goes along only if the managers do not have it. */
+/** Submits without the code first: the managers may already have the bundle. */
 export async function submitPrepared(
-  site: JobHttpClient,
+  client: JobHttpClient,
   { prepared, request }: PreparedSubmission,
 ): Promise<SubmitReply> {
   try {
-    return withoutSchemaVersion(await site.change('POST', '/v1/jobs', { request })) as SubmitReply;
+    return withoutSchemaVersion(await client.change('POST', '/v1/jobs', { request })) as SubmitReply;
   } catch (error) {
     if (!isRemusterError(error, 'UNKNOWN_BUNDLE')) throw error;
     const code = Buffer.from(prepared.code).toString('base64');
-    return withoutSchemaVersion(await site.change('POST', '/v1/jobs', { request, code })) as SubmitReply;
+    return withoutSchemaVersion(await client.change('POST', '/v1/jobs', { request, code })) as SubmitReply;
   }
 }
 
-/** Jobs run in the datacenter of the node that is asked; other wishes are refused, not ignored. */
-export async function checkDatacenter(site: JobHttpClient, { dc, dcCount }: SubmissionFlags): Promise<void> {
+/** A job runs in the datacenter of the node at --addr; --dc with another datacenter is refused, not ignored. */
+export async function checkDatacenter(client: JobHttpClient, { dc, dcCount }: SubmissionFlags): Promise<void> {
   if (dcCount !== undefined && dcCount !== 1)
-    throw new RemusterError('BAD_ARGUMENT', 'a job runs in one datacenter: --dc-count takes 1');
+    throw new RemusterError('BAD_ARGUMENT', `a job runs in one datacenter: --dc-count must be 1, not ${dcCount}`);
   if (dc === undefined) return;
-  const { dc: own } = (await site.get('/v1/node')) as { readonly dc: string };
+  const { dc: own } = (await client.get('/v1/node')) as { readonly dc: string };
   if (dc !== own)
-    throw new RemusterError('BAD_ARGUMENT', `a job runs in the datacenter of the asked node, which is ${own}`);
+    throw new RemusterError(
+      'BAD_ARGUMENT',
+      `a job runs in the datacenter of the node at --addr, which is ${own}, not ${dc}`,
+    );
 }
 
 function optionsOf(flags: SubmissionFlags & ScheduleFlags): SubmitOptions {
@@ -76,27 +79,27 @@ function optionsOf(flags: SubmissionFlags & ScheduleFlags): SubmitOptions {
   const startAt = startOf(flags);
   const given = {
     ...{ name, idempotencyKey: key, cores, vus, iterations, priority, seed, cron, startAt },
-    duration: duration === undefined ? undefined : durationOf('--duration', duration),
-    timeoutMs: timeout === undefined ? undefined : durationOf('--timeout', timeout),
+    duration: duration === undefined ? undefined : parseDurationFlag('--duration', duration),
+    timeoutMs: timeout === undefined ? undefined : parseDurationFlag('--timeout', timeout),
     env: env === undefined ? undefined : pairs('--env', env),
     set: set === undefined ? undefined : pairs('--set', set),
   };
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }
 
-function startOf({ at, in: delay, cron }: ScheduleFlags): number | undefined {
+function startOf({ at, in: delay, cron, key }: ScheduleFlags & Pick<SubmissionFlags, 'key'>): number | undefined {
   if ([at, delay, cron].filter((one) => one !== undefined).length > 1)
-    throw new RemusterError('BAD_ARGUMENT', 'give one of --at, --in and --cron');
-  if (delay !== undefined) return Date.now() + durationOf('--in', delay);
+    throw new RemusterError('BAD_ARGUMENT', 'give only one of --at, --in and --cron');
+  if (cron !== undefined && key === undefined)
+    throw new RemusterError('BAD_ARGUMENT', 'a schedule needs a name: add --key NAME');
+  if (delay !== undefined) return Date.now() + parseDurationFlag('--in', delay);
   if (at === undefined) return undefined;
   const ms = Date.parse(at);
-  if (Number.isNaN(ms)) throw new RemusterError('BAD_ARGUMENT', '--at takes a moment such as 2030-01-31T06:00:00Z');
-  return ms;
-}
-
-function durationOf(flag: string, text: string): number {
-  const ms = parseOptionDuration(text);
-  if (ms === undefined || ms <= 0) throw new RemusterError('BAD_ARGUMENT', `${flag} takes a duration such as 30s`);
+  if (Number.isNaN(ms))
+    throw new RemusterError(
+      'BAD_ARGUMENT',
+      `--at takes a time such as 2030-01-31T06:00:00Z, not ${JSON.stringify(at)}`,
+    );
   return ms;
 }
 

@@ -1,4 +1,4 @@
-/** The commands about jobs as a shell runs them, against a node with real routes and a desk that the test speaks for. */
+/** The commands about jobs as a shell runs them, against a node with real routes and fake managers. */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -35,27 +35,27 @@ function progress(version: number, status: string, others: object = {}): object 
   };
 }
 
-/** A job that ends like that after a few looks. */
-function goesOn(status: Report['status'], failed = 0): void {
+/** A fake job that ends with this status after three polls. */
+function runToEnd(status: Report['status'], failed = 0): void {
   let request: JobRequest | undefined;
-  let looks = 0;
+  let polls = 0;
   cli.answers = {
-    submit: (words) => {
-      request = words as unknown as JobRequest;
+    submit: (args) => {
+      request = args as unknown as JobRequest;
       if (!cli.stored.has(request.bundle)) return failure('UNKNOWN_BUNDLE');
       return { jobId: 'j1', status: 'QUEUED', isNew: true };
     },
     watch: () => {
-      looks += 1;
-      return progress(looks, looks > 3 ? status : 'RUNNING');
+      polls += 1;
+      return progress(polls, polls > 3 ? status : 'RUNNING');
     },
     report: () => jobReport(status, failed, request),
     result: () => ({ results: { checkout: { base: 'x' } } }),
   };
 }
 
-test('run bundles, submits, follows and reports; the exit code says how it ended', async () => {
-  goesOn('COMPLETED');
+test('run bundles, submits and follows a job, prints the report, and exits with 0 when it completed', async () => {
+  runToEnd('COMPLETED');
   const good = await cli.run([
     'run',
     cli.file,
@@ -71,8 +71,8 @@ test('run bundles, submits, follows and reports; the exit code says how it ended
     'json',
   ]);
   assert.equal(good.exitCode, 0, good.err);
-  const shown = JSON.parse(good.out) as Report;
-  assert.deepEqual([shown.schemaVersion, shown.status, shown.totals.completed], [1, 'COMPLETED', 100]);
+  const view = JSON.parse(good.out) as Report;
+  assert.deepEqual([view.schemaVersion, view.status, view.totals.completed], [1, 'COMPLETED', 100]);
   assert.match(good.err, /RUNNING .* 13\/s/);
   assert.equal(cli.stored.size, 1);
   assert.equal(cli.orders.filter(({ verb }) => verb === 'submit').length, 2, 'once without the code, once with it');
@@ -84,7 +84,7 @@ test('run bundles, submits, follows and reports; the exit code says how it ended
   assert.match(new TextDecoder().decode(cli.stored.get(bundle)), /checkout/);
 });
 
-test('run ends with 99 for thresholds, 1 for failure, 4 for time, 130 for a cancelled job', async () => {
+test('run exits with 99 after a failed threshold, 4 for PARTIAL or TIMEOUT, 1 for FAILED, 130 for CANCELLED', async () => {
   for (const [status, failed, exitCode] of [
     ['COMPLETED', 50, 99],
     ['PARTIAL', 0, 4],
@@ -92,16 +92,16 @@ test('run ends with 99 for thresholds, 1 for failure, 4 for time, 130 for a canc
     ['TIMEOUT', 0, 4],
     ['CANCELLED', 0, 130],
   ] as const) {
-    goesOn(status, failed);
+    runToEnd(status, failed);
     const ran = await cli.run(['run', cli.file]);
     assert.equal(ran.exitCode, exitCode, ran.err);
     assert.match(ran.out, new RegExp(status));
-    assert.match(ran.out, /worker\.lost {2}w2 {2}unit 1 begins anew/);
+    assert.match(ran.out, /worker\.lost {2}w2 {2}unit 1 restarts/);
   }
 });
 
-test('run writes a page and a file with the results', async () => {
-  goesOn('COMPLETED');
+test('run --out writes a page and a JSON file with the results', async () => {
+  runToEnd('COMPLETED');
   const [page, json] = [join(cli.folder, 'report.html'), join(cli.folder, 'results.json')];
   const ran = await cli.run(['run', cli.file, '--out', page, '--out', json]);
   assert.equal(ran.exitCode, 0, ran.err);
@@ -110,8 +110,8 @@ test('run writes a page and a file with the results', async () => {
   assert.deepEqual([written.jobId, written.results], ['j1', { checkout: { base: 'x' } }]);
 });
 
-test('Ctrl-C cancels the job and waits for its end', async () => {
-  goesOn('COMPLETED');
+test('Ctrl-C cancels the job of run and waits for its end', async () => {
+  runToEnd('COMPLETED');
   let cancelled = false;
   let version = 0;
   cli.answers['watch'] = () => progress((version += 1), cancelled ? 'CANCELLED' : 'RUNNING');
@@ -130,8 +130,8 @@ test('Ctrl-C cancels the job and waits for its end', async () => {
   assert.ok(cli.orders.some(({ verb }) => verb === 'cancel'));
 });
 
-test('a second Ctrl-C leaves at once, and says that the job may still run', async () => {
-  goesOn('COMPLETED');
+test('a second Ctrl-C exits run at once, and prints that the job may still run', async () => {
+  runToEnd('COMPLETED');
   let version = 0;
   cli.answers['watch'] = () => progress((version += 1), 'RUNNING');
   cli.answers['cancel'] = () => ({ jobId: 'j1', status: 'CANCELLING' });
@@ -146,8 +146,8 @@ test('a second Ctrl-C leaves at once, and says that the job may still run', asyn
   assert.match(ran.err, /j1 may still run/);
 });
 
-test('run --detach and job submit say the id; when it starts is passed on', async () => {
-  goesOn('COMPLETED');
+test('run --detach and job submit print the job id, and pass on when it starts', async () => {
+  runToEnd('COMPLETED');
   const detached = await cli.run(['run', cli.file, '--detach']);
   assert.deepEqual([detached.exitCode, detached.out], [0, 'j1\n']);
   const flags = ['--key', 'k', '--in', '1h', '--priority', '3', '--timeout', '2m', '--seed', '7', '--name', 'n'];
@@ -164,13 +164,13 @@ test('run --detach and job submit say the id; when it starts is passed on', asyn
   assert.equal(cli.submission().cron, '0 3 * * *');
 });
 
-test('what is wrong is said before anything is submitted', async () => {
+test('run and job submit refuse a wrong argument or file before they send a request', async () => {
   const broken = join(cli.folder, 'broken.ts');
   writeFileSync(
     broken,
     `import { workflow } from 'remuster';\n\nexport default workflow('Bad Name', { steps: {} });\n`,
   );
-  for (const [code, exitCode, pattern, ...words] of [
+  for (const [code, exitCode, pattern, ...args] of [
     ['BAD_ARGUMENT', 2, /no file/, 'run', 'nothing.ts'],
     ['BUNDLE_INVALID', 1, /broken\.ts:3/, 'run', broken],
     ['BAD_ARGUMENT', 2, /KEY=VALUE/, 'run', cli.file, '--env', 'A'],
@@ -178,19 +178,19 @@ test('what is wrong is said before anything is submitted', async () => {
     ['BAD_ARGUMENT', 2, /\.html or \.json/, 'run', cli.file, '--out', 'report.pdf'],
     ['BAD_ARGUMENT', 2, /a schedule needs a name/, 'job', 'submit', cli.file, '--cron', '* * * * *'],
     ['BAD_ARGUMENT', 2, /one of --at, --in and --cron/, 'job', 'submit', cli.file, '--in', '1s', '--at', '2030-01-01'],
-    ['BAD_ARGUMENT', 2, /--at takes a moment/, 'job', 'submit', cli.file, '--at', 'noon'],
+    ['BAD_ARGUMENT', 2, /--at takes a time/, 'job', 'submit', cli.file, '--at', 'noon'],
     ['BAD_ARGUMENT', 2, /one datacenter/, 'run', cli.file, '--dc-count', '2'],
   ] as const) {
-    const ran = await cli.run([...words, '-o', 'json']);
+    const ran = await cli.run([...args, '-o', 'json']);
     const { error } = JSON.parse(ran.err) as { error: { code: string; message: string } };
-    assert.deepEqual([error.code, ran.exitCode, ran.out], [code, exitCode, ''], words.join(' '));
+    assert.deepEqual([error.code, ran.exitCode, ran.out], [code, exitCode, ''], args.join(' '));
     assert.match(error.message, pattern);
   }
   assert.deepEqual(cli.orders, []);
 });
 
-test('job list, show, explain, cancel, watch, report and result', async () => {
-  const shown: JobView = {
+test('each job and schedule command prints the reply of the managers', async () => {
+  const view: JobView = {
     ...{ jobId: 'j1', name: 'checkout', status: 'RUNNING', submitter: 'http', priority: 0, submittedAtMs: 0 },
     ...{ startedAtMs: 1, endedAtMs: null, timeoutMs: 3_600_000, queue: null, totals: { completed: 5, failed: 1 } },
     datacenters: [{ dc: 'dc1', status: 'RUNNING' }],
@@ -202,15 +202,15 @@ test('job list, show, explain, cancel, watch, report and result', async () => {
       },
     ],
   };
-  const { jobId, name, status, submitter, submittedAtMs, endedAtMs } = shown;
+  const { jobId, name, status, submitter, submittedAtMs, endedAtMs } = view;
   const row = { jobId, name, status, submitter, submittedAtMs, endedAtMs, completed: 5, failed: 1 };
-  let looks = 0;
+  let polls = 0;
   cli.answers = {
     list: () => ({ items: [row] }),
-    show: () => shown,
+    show: () => view,
     explain: () => ({ lines: ['w1 has no free core'] }),
     cancel: () => ({ jobId, status: 'CANCELLING' }),
-    watch: () => progress((looks += 1), looks > 2 ? 'COMPLETED' : 'RUNNING'),
+    watch: () => progress((polls += 1), polls > 2 ? 'COMPLETED' : 'RUNNING'),
     report: () => jobReport('COMPLETED', 0),
     result: ({ part }) => ({ part: part ?? 0, parts: 2, json: part === 1 ? '"b"]}}' : '{"results":{"w":["a",' }),
     schedules: () => ({ items: [{ name: 'nightly', cron: '0 3 * * *', nextAtMs: 0 }] }),
@@ -219,7 +219,7 @@ test('job list, show, explain, cancel, watch, report and result', async () => {
   assert.deepEqual(JSON.parse((await cli.run(['job', 'list', '-o', 'json'])).out), { schemaVersion: 1, items: [row] });
   assert.deepEqual(JSON.parse((await cli.run(['job', 'show', 'j1', '-o', 'json'])).out), {
     schemaVersion: 1,
-    ...shown,
+    ...view,
   });
   assert.match((await cli.run(['job', 'show', 'j1'])).out, /checkout +1 +1 +w2 +lost/);
   assert.equal((await cli.run(['job', 'explain', 'j1'])).out, 'w1 has no free core\n');

@@ -1,6 +1,6 @@
 /**
- * Submits, lists, shows, watches, cancels and explains jobs.
- * `remuster job submit|list|show|watch|cancel|report|explain` and `schedule list|delete`.
+ * `remuster job submit|list|show|watch|cancel|report|explain`: submits, lists, shows, follows, cancels and explains
+ * jobs.
  */
 import type { JobRow, JobView, JobStatus, WorkflowView } from '../../jobs/job-types.ts';
 import { finishUnitNumber, planUnitNumber } from '../../jobs/unit-spec.ts';
@@ -32,8 +32,8 @@ const jobColumns: readonly Column<JobRow>[] = [
   { title: 'JOB', cell: (row) => row.jobId },
   { title: 'NAME', cell: (row) => row.name },
   { title: 'STATUS', cell: (row) => row.status },
-  { title: 'SUBMITTED', cell: (row) => momentText(row.submittedAtMs) },
-  { title: 'ENDED', wide: true, cell: (row) => momentText(row.endedAtMs) },
+  { title: 'SUBMITTED', cell: (row) => timeText(row.submittedAtMs) },
+  { title: 'ENDED', wide: true, cell: (row) => timeText(row.endedAtMs) },
   { title: 'BY', wide: true, cell: (row) => row.submitter },
   { title: 'COMPLETED', cell: (row) => formatCount(row.completed) },
   { title: 'FAILED', cell: (row) => formatCount(row.failed) },
@@ -42,23 +42,23 @@ const jobColumns: readonly Column<JobRow>[] = [
 export async function jobListCommand(
   flags: Flags & { readonly limit?: number; readonly status?: string; readonly watch?: true },
 ): Promise<number> {
-  const site = await openJobHttpClient(flags);
+  const client = await openJobHttpClient(flags);
   const { limit, status } = flags;
   const query = {
     ...(limit === undefined ? {} : { limit: String(limit) }),
     ...(status === undefined ? {} : { status: status.toUpperCase() }),
   };
   return await printOrWatch(flags.output, flags.watch === true, async () => {
-    const { items } = (await site.get(withQuery('/v1/jobs', query))) as { items: JobRow[] };
+    const { items } = (await client.get(withQuery('/v1/jobs', query))) as { items: JobRow[] };
     return { text: await renderList(flags.output, items, jobColumns, (row) => row.jobId) };
   });
 }
 
 export async function jobSubmitCommand(file: string, flags: Flags & SubmissionFlags & ScheduleFlags): Promise<number> {
-  const site = await openJobHttpClient(flags);
+  const client = await openJobHttpClient(flags);
   const submission = await prepareSubmission(file, flags);
-  await checkDatacenter(site, flags);
-  const { jobId, status, isNew } = await submitPrepared(site, submission);
+  await checkDatacenter(client, flags);
+  const { jobId, status, isNew } = await submitPrepared(client, submission);
   const lines: [string, string][] =
     flags.cron === undefined
       ? [
@@ -72,35 +72,35 @@ export async function jobSubmitCommand(file: string, flags: Flags & SubmissionFl
 }
 
 export async function jobShowCommand(jobId: string, flags: Flags & { readonly watch?: true }): Promise<number> {
-  const site = await openJobHttpClient(flags);
+  const client = await openJobHttpClient(flags);
   const { output } = flags;
   return await printOrWatch(output, flags.watch === true, async () => {
-    const job = withoutSchemaVersion(await site.get(jobPath(jobId))) as JobView;
-    if (output === 'table' || output === 'wide') return { text: await shownText(job, output) };
+    const job = withoutSchemaVersion(await client.get(jobPath(jobId))) as JobView;
+    if (output === 'table' || output === 'wide') return { text: await jobText(job, output) };
     return { text: await renderObject(output, job, { name: job.jobId, lines: [] }) };
   });
 }
 
-/** Ctrl-C only stops the watching. */
+/** Ctrl-C ends the command, not the job. */
 export async function jobWatchCommand(jobId: string, flags: Flags): Promise<number> {
-  const site = await openJobHttpClient(flags);
-  printOnInterrupt(() => printNotice(`the job goes on: remuster job show ${stripControls(jobId)}`));
-  const isForPeople = flags.output === 'table' || flags.output === 'wide';
+  const client = await openJobHttpClient(flags);
+  printOnInterrupt(() => printNotice(`the job continues: remuster job show ${stripControls(jobId)}`));
+  const isTable = flags.output === 'table' || flags.output === 'wide';
   const screen = openLiveScreen(new LiveView([]));
   try {
-    for await (const progress of site.progress(jobId)) {
-      if (isForPeople) screen.told(progress);
+    for await (const progress of client.progress(jobId)) {
+      if (isTable) screen.update(progress);
       else printData(flags.output === 'name' ? progress.status : JSON.stringify(progress));
     }
   } finally {
     screen.end();
   }
-  return exitCodeOfJob(await fetchReport(site, jobId));
+  return exitCodeOfJob(await fetchReport(client, jobId));
 }
 
 export async function jobCancelCommand(jobId: string, flags: Flags): Promise<number> {
-  const site = await openJobHttpClient(flags);
-  const { status } = withoutSchemaVersion(await site.change('DELETE', jobPath(jobId))) as { status: JobStatus };
+  const client = await openJobHttpClient(flags);
+  const { status } = withoutSchemaVersion(await client.change('DELETE', jobPath(jobId))) as { status: JobStatus };
   printData(
     await renderObject(
       flags.output,
@@ -122,37 +122,37 @@ export async function jobReportCommand(
   flags: Flags & { readonly out?: readonly string[] },
 ): Promise<number> {
   checkReportFiles(flags.out ?? []);
-  const site = await openJobHttpClient(flags);
-  const report = await fetchReport(site, jobId);
-  const isForPeople = flags.output === 'table' || flags.output === 'wide';
-  printData(isForPeople ? formatReport(report) : await renderObject(flags.output, report, { name: jobId, lines: [] }));
-  const results = async (): Promise<unknown> => (hasResults(report) ? await fetchResults(site, jobId) : undefined);
+  const client = await openJobHttpClient(flags);
+  const report = await fetchReport(client, jobId);
+  const isTable = flags.output === 'table' || flags.output === 'wide';
+  printData(isTable ? formatReport(report) : await renderObject(flags.output, report, { name: jobId, lines: [] }));
+  const results = async (): Promise<unknown> => (hasResults(report) ? await fetchResults(client, jobId) : undefined);
   await writeReportFiles(flags.out ?? [], report, [], results);
   return exitOk;
 }
 
 export async function jobExplainCommand(jobId: string, flags: Flags): Promise<number> {
-  const site = await openJobHttpClient(flags);
-  const { lines } = withoutSchemaVersion(await site.get(jobPath(jobId, '/explain'))) as { lines: readonly string[] };
-  const isForPeople = flags.output === 'table' || flags.output === 'wide';
+  const client = await openJobHttpClient(flags);
+  const { lines } = withoutSchemaVersion(await client.get(jobPath(jobId, '/explain'))) as { lines: readonly string[] };
+  const isTable = flags.output === 'table' || flags.output === 'wide';
   printData(
-    isForPeople
+    isTable
       ? lines.map(stripControls).join('\n')
       : await renderObject(flags.output, { jobId, lines }, { name: jobId, lines: [] }),
   );
   return exitOk;
 }
 
-async function shownText(job: JobView, format: 'table' | 'wide'): Promise<string> {
+async function jobText(job: JobView, format: 'table' | 'wide'): Promise<string> {
   const { startedAtMs, endedAtMs, queue } = job;
   const lines: [string, string][] = [
     ['JOB', `${job.jobId} (${job.name})`],
     ['STATUS', statusText(job)],
-    ['SUBMITTED', `${momentText(job.submittedAtMs)} by ${job.submitter}, priority ${job.priority}`],
+    ['SUBMITTED', `${timeText(job.submittedAtMs)} by ${job.submitter}, priority ${job.priority}`],
     ['TIMEOUT', formatElapsed(job.timeoutMs)],
-    ...(startedAtMs === null ? [] : ([['STARTED', momentText(startedAtMs)]] as [string, string][])),
-    ...(endedAtMs === null ? [] : ([['ENDED', momentText(endedAtMs)]] as [string, string][])),
-    ...(queue === null ? [] : ([['QUEUED', `place ${queue.position}: ${queue.reason}`]] as [string, string][])),
+    ...(startedAtMs === null ? [] : ([['STARTED', timeText(startedAtMs)]] as [string, string][])),
+    ...(endedAtMs === null ? [] : ([['ENDED', timeText(endedAtMs)]] as [string, string][])),
+    ...(queue === null ? [] : ([['QUEUED', `position ${queue.position}: ${queue.reason}`]] as [string, string][])),
     ['TOTALS', `${formatCount(job.totals.completed)} completed, ${formatCount(job.totals.failed)} failed`],
   ];
   const head = await renderObject(format, {}, { name: job.jobId, lines });
@@ -160,18 +160,18 @@ async function shownText(job: JobView, format: 'table' | 'wide'): Promise<string
   return [head, workflows, attemptsText(job, format)].filter((part) => part !== '').join('\n\n');
 }
 
-/** With the reason, and its code unless that says the same. */
+/** The status with the error; its code is omitted if it equals the status. */
 function statusText({ status, error }: JobView): string {
   if (error === undefined) return status;
   return error.code === status ? `${status}: ${error.message}` : `${status}: ${error.code}, ${error.message}`;
 }
 
-/** What runs and what went wrong; those that simply completed only with `-o wide`. */
+/** Running and failed attempts; `-o wide` adds the completed ones. */
 function attemptsText(job: JobView, format: 'table' | 'wide'): string {
   const all = job.workflows.flatMap(({ name, attempts }) => attempts.map((one) => ({ name, ...one })));
   const isWide = format === 'wide';
   const shown = isWide ? all : all.filter(({ outcome }) => outcome !== 'completed');
-  if (shown.length === 0) return all.length === 0 ? '' : ranToEndText(all.length);
+  if (shown.length === 0) return all.length === 0 ? '' : completedAttemptsText(all.length);
   const rows = shown.map(({ name, unit, attempt, worker, outcome, fence }) => {
     const row = [stripControls(name), unitText(unit), String(attempt), stripControls(worker), outcome];
     return isWide ? row.concat(fence) : row;
@@ -179,9 +179,9 @@ function attemptsText(job: JobView, format: 'table' | 'wide'): string {
   return renderTable(['WORKFLOW', 'UNIT', 'ATTEMPT', 'WORKER', 'OUTCOME', ...(isWide ? ['FENCE'] : [])], rows);
 }
 
-/** Of the attempts: items may have failed in them. */
-function ranToEndText(count: number): string {
-  return `${formatAmount(count, 'attempt')}, ${count === 1 ? 'which' : 'all of which'} ran to the end (-o wide shows them)`;
+/** The attempts ran to the end, although items may have failed in them. */
+function completedAttemptsText(count: number): string {
+  return `${formatAmount(count, 'attempt')}, ${count === 1 ? 'which' : 'all of which'} ran to the end (-o wide lists them)`;
 }
 
 function unitText(unit: number): string {
@@ -200,6 +200,6 @@ const workflowColumns: readonly Column<WorkflowView>[] = [
   { title: 'NOTE', cell: ({ error }) => (error === undefined ? '' : `${error.code}: ${error.message}`) },
 ];
 
-function momentText(ms: number | null): string {
+function timeText(ms: number | null): string {
   return ms === null ? '' : new Date(ms).toISOString();
 }

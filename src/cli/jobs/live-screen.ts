@@ -1,5 +1,5 @@
 /**
- * Shows a live view: redrawn lines on a terminal, log lines elsewhere. Writes to stderr only; stdout is for the report.
+ * Shows a live view: redrawn lines on a terminal, log lines elsewhere. Writes to stderr only: stdout is for the report.
  */
 import { stripVTControlCharacters } from 'node:util';
 import type { JobProgress } from '../../jobs/job-types.ts';
@@ -7,21 +7,19 @@ import { incidentText, type LiveView, progressLine, type ViewStyle } from './liv
 import { styled, printNotice } from '../output/terminal.ts';
 
 export type LiveScreen = {
-  told(progress: JobProgress): void;
-  /** A sentence above what is drawn. */
-  note(text: string): void;
-  /** Leaves the last picture standing. */
+  update(progress: JobProgress): void;
+  /** Draws for the last time; the lines stay on the screen. */
   end(): void;
 };
 
-const drawMs = 200;
-const lineMs = 3_000;
+const drawIntervalMs = 200;
+const lineIntervalMs = 3_000;
 
 export function openLiveScreen(view: LiveView): LiveScreen {
-  return process.stderr.isTTY ? drawnScreen(view) : writtenScreen(view);
+  return process.stderr.isTTY ? redrawnScreen(view) : loggedScreen(view);
 }
 
-function drawnScreen(view: LiveView): LiveScreen {
+function redrawnScreen(view: LiveView): LiveScreen {
   const stream = process.stderr;
   let drawn = 0;
   const erase = (): void => {
@@ -30,18 +28,14 @@ function drawnScreen(view: LiveView): LiveScreen {
   };
   const draw = (): void => {
     const columns = stream.columns || 80;
-    const lines = view.lines(Date.now(), styleOf(columns)).map((line) => cut(line, columns));
+    const lines = view.lines(Date.now(), styleOf(columns)).map((line) => truncate(line, columns));
     erase();
     stream.write(`${lines.join('\n')}\n`);
     drawn = lines.length;
   };
-  const timer = setInterval(draw, drawMs);
+  const timer = setInterval(draw, drawIntervalMs);
   return {
-    told: (progress) => view.update(Date.now(), progress),
-    note: (text) => {
-      erase();
-      printNotice(text);
-    },
+    update: (progress) => view.update(Date.now(), progress),
     end: () => {
       clearInterval(timer);
       draw();
@@ -49,22 +43,21 @@ function drawnScreen(view: LiveView): LiveScreen {
   };
 }
 
-function writtenScreen(view: LiveView): LiveScreen {
-  let saidMs = 0;
+function loggedScreen(view: LiveView): LiveScreen {
+  let printedMs = 0;
   let status = '';
   let incidents = 0;
   return {
-    told: (progress) => {
+    update: (progress) => {
       const nowMs = Date.now();
       view.update(nowMs, progress);
       for (const incident of progress.incidents.slice(incidents)) printNotice(incidentText(incident));
       incidents = Math.max(incidents, progress.incidents.length);
-      if (progress.status === status && nowMs - saidMs < lineMs) return;
+      if (progress.status === status && nowMs - printedMs < lineIntervalMs) return;
       status = progress.status;
-      saidMs = nowMs;
+      printedMs = nowMs;
       printNotice(progressLine(progress));
     },
-    note: printNotice,
     end: () => undefined,
   };
 }
@@ -78,8 +71,8 @@ function styleOf(columns: number): ViewStyle {
   };
 }
 
-/** A line that wraps would be counted wrongly when it is drawn over. */
-function cut(line: string, columns: number): string {
+/** A wrapped line would take two rows, and the next redraw would erase too few. */
+function truncate(line: string, columns: number): string {
   const bare = stripVTControlCharacters(line);
   return bare.length < columns ? line : bare.slice(0, columns - 1);
 }

@@ -1,4 +1,4 @@
-/** The picture of a running job: how far it is, what is plotted, and that nothing in it can move the cursor. */
+/** The live view of a job: its progress, its lines, its samples, and that it prints no control characters. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { JobProgress } from '../../jobs/job-types.ts';
@@ -28,12 +28,12 @@ function progress(others: Partial<JobProgress> = {}): JobProgress {
       workers: ['w1', 'w2'],
       incidents: [],
     },
-    workflows: [shown('checkout')],
+    workflows: [workflowProgress('checkout')],
     ...others,
   };
 }
 
-function shown(
+function workflowProgress(
   name: string,
   status: JobProgress['workflows'][number]['status'] = 'RUNNING',
   completed = 0,
@@ -42,29 +42,35 @@ function shown(
   return { id: name, name, status, completed, failed: 0, ratePerSecond: 0, units };
 }
 
-describe('how far a job is', () => {
-  test('a load test goes by its time, a batch by its items, several by their mean', () => {
+describe('the progress fraction', () => {
+  test('is the time of a load test, the items of a batch, and the mean of several workflows', () => {
     const one = new LiveView([load]);
     assert.equal(one.fraction(0), undefined);
     one.update(1_000, progress());
     assert.equal(one.fraction(6_000), 0.5);
-    assert.equal(one.fraction(99_000), 0.99, 'only its end is the end');
+    assert.equal(one.fraction(99_000), 0.99, '1 is only for a finished job');
     const two = new LiveView([load, batch]);
-    two.update(1_000, progress({ workflows: [shown('checkout', 'COMPLETED'), shown('resize', 'RUNNING', 100)] }));
+    two.update(
+      1_000,
+      progress({ workflows: [workflowProgress('checkout', 'COMPLETED'), workflowProgress('resize', 'RUNNING', 100)] }),
+    );
     assert.equal(two.fraction(2_000), 0.75);
   });
 
-  test('who only watches goes by units', () => {
+  test('is the share of finished units without the facts of the workflows', () => {
     const view = new LiveView([]);
     view.update(1_000, progress());
     assert.equal(view.fraction(2_000), 0.25);
-    view.update(2_000, progress({ workflows: [{ ...shown('checkout'), units: { total: 1, done: 0, running: 1 } }] }));
+    view.update(
+      2_000,
+      progress({ workflows: [{ ...workflowProgress('checkout'), units: { total: 1, done: 0, running: 1 } }] }),
+    );
     assert.equal(view.fraction(2_000), undefined);
   });
 });
 
-describe('the picture', () => {
-  test('shows rate, latency, failures, the queue and what went wrong', () => {
+describe('the live view', () => {
+  test('shows rate, latency, failures, the queue and incidents', () => {
     const view = new LiveView([load]);
     for (const rate of [0, 50, 100]) view.update(1_000, progress({ ratePerSecond: rate }));
     const incident = { time: '2026-01-01T10:00:00.000Z', type: 'worker.lost', node: 'w2', effect: 'retried' } as const;
@@ -72,12 +78,12 @@ describe('the picture', () => {
     const text = view.lines(3_000, style).join('\n');
     assert.match(text, /^checkout {2}RUNNING {2}4\.0 s {2}on w1 w2\n\[#+\.+\] {2}20%\n/);
     assert.match(text, /done +1,234 {2}3 failed\nrate +100\/s +_\+##\nlatency +p50 1 ms +p95 2 ms +p99 30 ms/);
-    assert.match(text, /queued +place 2: no free core/);
+    assert.match(text, /queued +position 2: no free core/);
     assert.match(text, /10:00:00 {2}worker\.lost {2}w2 {2}retried/);
     assert.match(progressLine(progress()), /^RUNNING {2}2\.0 s {2}1,234 done {2}0 failed {2}100\/s .* on w1 w2$/);
   });
 
-  test('says nothing of latencies before anything was measured', () => {
+  test('shows dashes for latencies before anything was measured', () => {
     const view = new LiveView([load]);
     const unmeasured = progress({ latencyMs: null });
     view.update(0, unmeasured);
@@ -85,17 +91,20 @@ describe('the picture', () => {
     assert.match(progressLine(unmeasured), /p50 - {2}p95 - {2}p99 -/);
   });
 
-  test('several workflows have lines of their own, and names cannot move the cursor', () => {
+  test('has a line for each of several workflows, and no control characters of a name', () => {
     const view = new LiveView([]);
-    const evil = `a\u001b[2J`;
-    view.update(0, progress({ workflows: [shown(evil), shown('b', 'PENDING')], workers: [evil] }));
+    const malicious = `a\u001b[2J`;
+    view.update(
+      0,
+      progress({ workflows: [workflowProgress(malicious), workflowProgress('b', 'PENDING')], workers: [malicious] }),
+    );
     const text = view.lines(0, style).join('\n');
     assert.match(text, /b +PENDING +1 of 4 units/);
     // oxlint-disable-next-line no-control-regex
-    assert.doesNotMatch(text + progressLine(progress({ workers: [evil] })), /\u001b/);
+    assert.doesNotMatch(text + progressLine(progress({ workers: [malicious] })), /\u001b/);
   });
 
-  test('the past stays within its bound and keeps its beginning in sight', () => {
+  test('keeps at most 600 samples, which cover the whole run', () => {
     const view = new LiveView([]);
     for (let i = 1; i <= 5_000; i++) view.update(i, progress({ elapsedMs: i }));
     assert.ok(view.samples.length <= 600);
@@ -105,7 +114,7 @@ describe('the picture', () => {
   });
 });
 
-test('amounts are short and have their unit', () => {
+test('formatted amounts are short and have a unit', () => {
   assert.deepEqual([formatCount(1_234_567), formatRate(2.5), formatRate(1_234.5)], ['1,234,567', '2.5/s', '1,235/s']);
   assert.deepEqual([0, 0.1234, 1.234, 12.34, 123.4, 12_345].map(formatLatency), [
     '0 ms',

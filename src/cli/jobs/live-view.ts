@@ -1,17 +1,17 @@
 /**
- * A running job as terminal lines: progress, rate, latency, incidents. It gets time and progress and returns text;
- * prints nothing.
+ * A running job as terminal lines: progress, rate, latency, incidents. It is fed times and progress, and returns text;
+ * it prints nothing. Text from the job has no control characters.
  */
 import { type Incident, type JobProgress, isSuccess, isTerminalStatus } from '../../jobs/job-types.ts';
 import type { WorkflowFacts } from '../../jobs/workflow-facts.ts';
 import { formatCount, formatElapsed, formatLatency, formatRate } from '../output/amounts.ts';
 import { stripControls } from '../output/terminal.ts';
 
-/** One point of the past, for plots. */
+/** One point of a plot. */
 export type ProgressSample = {
   readonly elapsedMs: number;
   readonly ratePerSecond: number;
-  /** Undefined as long as nothing has been measured. */
+  /** Undefined until something was measured. */
   readonly p50: number | undefined;
   readonly p99: number | undefined;
   readonly failed: number;
@@ -19,7 +19,7 @@ export type ProgressSample = {
 
 export type ViewStyle = {
   readonly columns: number;
-  /** Whether the terminal can show block characters. */
+  /** True if the terminal can show block characters. */
   readonly blocks: boolean;
   readonly paint: (style: 'red' | 'yellow' | 'green' | 'cyan' | 'dim' | 'bold', text: string) => string;
 };
@@ -34,35 +34,35 @@ const asciiLevels = '_.-=+*%#';
 export class LiveView {
   readonly samples: ProgressSample[] = [];
   readonly #facts: ReadonlyMap<string, WorkflowFacts>;
-  /** When each workflow was first seen at work. */
-  readonly #begunMs = new Map<string, number>();
-  #seenMs = 0;
+  /** When each workflow was first seen running. */
+  readonly #startedMs = new Map<string, number>();
+  #updatedMs = 0;
   #count = 0;
-  /** Only every so-manyth is kept. */
+  /** One sample of this many updates is kept. */
   #stride = 1;
   #latest: JobProgress | undefined;
 
-  /** `facts` are those of the workflows, if this is who submitted them: only then it is known how long it will take. */
+  /** `facts` are known to the submitter only; without them a load test has no expected duration. */
   constructor(facts: readonly WorkflowFacts[]) {
     this.#facts = new Map(facts.map((one) => [one.name, one]));
   }
 
   update(nowMs: number, progress: JobProgress): void {
     this.#latest = progress;
-    this.#seenMs = nowMs;
+    this.#updatedMs = nowMs;
     for (const { name, status } of progress.workflows)
-      if (status === 'RUNNING' && !this.#begunMs.has(name)) this.#begunMs.set(name, nowMs);
+      if (status === 'RUNNING' && !this.#startedMs.has(name)) this.#startedMs.set(name, nowMs);
     const { elapsedMs, ratePerSecond, latencyMs, failed } = progress;
     this.#count += 1;
     if (this.#count % this.#stride !== 0 && !isTerminalStatus(progress.status)) return;
     this.samples.push({ elapsedMs, ratePerSecond, p50: latencyMs?.p50, p99: latencyMs?.p99, failed });
     if (this.samples.length < samplesMax) return;
-    // The whole past stays in sight, more coarsely.
+    // The samples are thinned out, so that they still cover the whole run.
     this.samples.splice(0, samplesMax, ...this.samples.filter((_, i) => i % 2 === 0));
     this.#stride *= 2;
   }
 
-  /** From 0 to 1; undefined when nobody can know. */
+  /** From 0 to 1; undefined if it cannot be known. */
   fraction(nowMs: number): number | undefined {
     const workflows = this.#latest?.workflows ?? [];
     if (workflows.length === 0) return undefined;
@@ -74,9 +74,9 @@ export class LiveView {
 
   lines(nowMs: number, style: ViewStyle): readonly string[] {
     const progress = this.#latest;
-    if (progress === undefined) return ['waiting for the managers'];
+    if (progress === undefined) return ['waiting for the first progress'];
     const { columns, paint } = style;
-    const elapsedMs = progress.elapsedMs + (nowMs - this.#seenMs);
+    const elapsedMs = progress.elapsedMs + (nowMs - this.#updatedMs);
     const title = `${paint('bold', stripControls(progress.workflows[0]?.name ?? progress.jobId))}  ${progress.status}  ${formatElapsed(elapsedMs)}`;
     const workers = progress.workers.length === 0 ? '' : `  on ${stripControls(progress.workers.join(' '))}`;
     const lines = [
@@ -87,10 +87,10 @@ export class LiveView {
       `latency  ${percentilesText(progress, '   ')}`,
     ];
     if (progress.queue !== null)
-      lines.push(`queued   place ${progress.queue.position}: ${stripControls(progress.queue.reason)}`);
+      lines.push(`queued   position ${progress.queue.position}: ${stripControls(progress.queue.reason)}`);
     if (progress.workflows.length > 1) lines.push(...workflowLines(progress, paint));
-    const past = progress.incidents.slice(-incidentsShown);
-    lines.push(...past.map((one) => paint('yellow', incidentText(one))));
+    const incidents = progress.incidents.slice(-incidentsShown);
+    lines.push(...incidents.map((one) => paint('yellow', incidentText(one))));
     return lines;
   }
 
@@ -115,12 +115,12 @@ export class LiveView {
     if (isSuccess(status) || status === 'FAILED' || status === 'CANCELLED') return 1;
     if (status === 'PENDING') return 0;
     const facts = this.#facts.get(name);
-    const begunMs = this.#begunMs.get(name);
+    const startedMs = this.#startedMs.get(name);
     const byUnits = units.total > 1 ? units.done / units.total : undefined;
     const items = facts?.batch?.items ?? facts?.load?.iterations;
     const byItems = items === undefined || items === 0 ? undefined : (completed + failed) / items;
     const durationMs = facts?.load?.durationMs;
-    const byTime = durationMs === undefined || begunMs === undefined ? undefined : (nowMs - begunMs) / durationMs;
+    const byTime = durationMs === undefined || startedMs === undefined ? undefined : (nowMs - startedMs) / durationMs;
     const known = [byItems, byTime].filter((one) => one !== undefined);
     const fraction = known.length === 0 ? byUnits : Math.max(...known);
     return fraction === undefined ? undefined : Math.min(0.99, fraction);
@@ -133,9 +133,9 @@ function percentilesText({ latencyMs }: JobProgress, gap: string): string {
   return [text('p50'), text('p95'), text('p99')].join(gap);
 }
 
-/** One line for a log: what stands in the view, without its past. */
+/** One line for a log: what stands in the view, without its incidents. */
 export function progressLine(progress: JobProgress): string {
-  const queue = progress.queue === null ? '' : `  place ${progress.queue.position}: ${progress.queue.reason}`;
+  const queue = progress.queue === null ? '' : `  position ${progress.queue.position}: ${progress.queue.reason}`;
   const workers = progress.workers.length === 0 ? '' : `  on ${progress.workers.join(' ')}`;
   const counts = `${formatCount(progress.completed)} done  ${formatCount(progress.failed)} failed`;
   const speed = `${formatRate(progress.ratePerSecond)}  ${percentilesText(progress, '  ')}`;

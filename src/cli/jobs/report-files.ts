@@ -1,4 +1,4 @@
-/** `--out FILE`: report as .html or .json. Checks the files before the job starts. */
+/** `--out FILE`: writes a report as .html or .json. The file names are checked before the job starts. */
 import { writeFileSync } from 'node:fs';
 import { extname } from 'node:path';
 import { RemusterError } from '../../base/errors.ts';
@@ -8,15 +8,18 @@ import { schemaVersion } from '../output/render.ts';
 import { renderReportPage } from './report-page.ts';
 import { printNotice } from '../output/terminal.ts';
 
-/** Before anything is started: what cannot be written is no report. */
+/** Called before the job starts: a wrong file name must not cost a run. */
 export function checkReportFiles(files: readonly string[]): void {
   for (const file of files) {
     if (!['.html', '.htm', '.json'].includes(extname(file).toLowerCase()))
-      throw new RemusterError('BAD_ARGUMENT', `--out takes a file that ends in .html or .json, not ${file}`);
+      throw new RemusterError(
+        'BAD_ARGUMENT',
+        `--out takes a file that ends in .html or .json, not ${JSON.stringify(file)}`,
+      );
   }
 }
 
-/** `results` are fetched only for JSON. */
+/** The results are fetched only for a JSON file. */
 export async function writeReportFiles(
   files: readonly string[],
   report: Report,

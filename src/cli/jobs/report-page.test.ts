@@ -1,4 +1,4 @@
-/** The page of a report: whole, without anything from elsewhere, and with everything foreign as text. */
+/** The report as page and text: complete, self-contained, and with everything from the job escaped. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { buildReport } from '../../jobs/report/report.ts';
@@ -8,15 +8,15 @@ import { workflow } from '../../runner/definition/workflow.ts';
 import { renderReportPage } from './report-page.ts';
 import { formatReport } from './report-text.ts';
 
-const evil = '<img src=x onerror=alert(1)>"\'&';
+const malicious = '<img src=x onerror=alert(1)>"\'&';
 
 function report(): ReturnType<typeof buildReport> {
   const summary = new Summary();
   summary.iterations = 10;
   summary.failed = 1;
   summary.step('browse').durations.record(1_500);
-  summary.check(evil, false);
-  summary.error('browse', evil, () => 'checkout.ts:3');
+  summary.check(malicious, false);
+  summary.error('browse', malicious, () => 'checkout.ts:3');
   summary.metric('carts', 'count').total += 3;
   const facts = deriveFacts(
     workflow('checkout', { duration: '1s', thresholds: { failed: ['rate<1%'] }, steps: { browse: () => 1 } }),
@@ -24,12 +24,12 @@ function report(): ReturnType<typeof buildReport> {
   return buildReport({
     ...{ jobId: 'j1', name: 'checkout', status: 'FAILED', elapsedMs: 61_000, attempts: [] },
     workflows: [{ facts, status: 'FAILED', summary, completed: 10, failed: 1, elapsedMs: 60_000 }],
-    incidents: [{ time: '2026-01-01T10:00:00.000Z', type: 'worker.lost', node: evil, effect: 'unit 1 begins anew' }],
-    error: { code: 'RETRIES_EXHAUSTED', message: evil },
+    incidents: [{ time: '2026-01-01T10:00:00.000Z', type: 'worker.lost', node: malicious, effect: 'unit 1 restarts' }],
+    error: { code: 'RETRIES_EXHAUSTED', message: malicious },
   });
 }
 
-test('the page shows everything, runs nothing and fetches nothing', () => {
+test('the report page has all sections, no script and no external resource', () => {
   const samples = [1, 2, 3].map((n) => ({ elapsedMs: n * 1_000, ratePerSecond: n, p50: n, p99: n * 2, failed: 0 }));
   const page = renderReportPage(report(), samples);
   for (const part of [
@@ -49,19 +49,19 @@ test('the page shows everything, runs nothing and fetches nothing', () => {
   assert.ok(!renderReportPage(report(), []).includes('<svg'));
 });
 
-test('the text says how it ended, what failed and what came of it', () => {
+test('the report text has status, errors, thresholds and incidents', () => {
   const text = formatReport(report());
   assert.match(text, /^j1 {2}FAILED {2}1 m 1 s\n10 completed, 1 failed/);
   assert.match(text, /RETRIES_EXHAUSTED/);
   assert.match(text, /1 x {2}checkout\/browse: <img .* \(checkout\.ts:3\)/);
   assert.match(text, /FAILED {2}failed: rate<1% {2}\(0\.1\)/);
-  assert.match(text, /worker\.lost .* unit 1 begins anew/);
+  assert.match(text, /worker\.lost .* unit 1 restarts/);
 });
 
-test('text and page list failed items and count them by message', () => {
+test('report text and page list failed items and count them by message', () => {
   const summary = new Summary();
-  const bad = (index: number) => ({ index, error: { name: 'TypeError', message: evil, at: 'b.ts:3' } });
-  for (let index = 0; index < 7; index++) summary.error('each', `TypeError: ${evil}`, () => 'b.ts:3');
+  const bad = (index: number) => ({ index, error: { name: 'TypeError', message: malicious, at: 'b.ts:3' } });
+  for (let index = 0; index < 7; index++) summary.error('each', `TypeError: ${malicious}`, () => 'b.ts:3');
   const facts = deriveFacts(workflow('resize', { items: 100, onItemError: 'continue', each: () => 1 }));
   const made = buildReport({
     ...{ jobId: 'j1', name: 'resize', status: 'PARTIAL', elapsedMs: 1_000, attempts: [], incidents: [] },
@@ -78,7 +78,7 @@ test('text and page list failed items and count them by message', () => {
     ],
     error: { code: 'PARTIAL', message: 'resize: 10 of 100 items failed' },
   });
-  assert.deepEqual(made.failures[0]?.messages, [{ message: `TypeError: ${evil}`, at: 'b.ts:3', count: 7 }]);
+  assert.deepEqual(made.failures[0]?.messages, [{ message: `TypeError: ${malicious}`, at: 'b.ts:3', count: 7 }]);
   assert.equal(made.failures[0]?.other, 3);
   const text = formatReport(made);
   assert.match(
@@ -91,7 +91,7 @@ test('text and page list failed items and count them by message', () => {
   assert.ok(page.includes('<td>6</td><td>TypeError: &lt;img'));
 });
 
-test('control characters reach neither page nor text, and an error without a message shows its name', () => {
+test('report page and text have no control characters, and show the name of an error without a message', () => {
   const summary = new Summary();
   summary.error('each', 'TypeError', () => 'b.ts:3');
   const facts = deriveFacts(workflow('odd', { items: 2, onItemError: 'continue', each: () => 1 }));

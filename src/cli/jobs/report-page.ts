@@ -1,10 +1,10 @@
-/** A job's report as one self-contained HTML page. What came from a job is escaped text. */
+/** Renders a job's report as one self-contained HTML page. Everything that came from the job is escaped. */
 import type { Report } from '../../jobs/report/report.ts';
 import type { WorkflowFailures } from '../../jobs/report/report-failures.ts';
 import { itemErrorText } from '../../jobs/report/item-failures.ts';
 import { formatAmount, formatBytes, formatCount, formatElapsed, formatLatency, formatRate } from '../output/amounts.ts';
 import type { ProgressSample } from './live-view.ts';
-import { formatMetric } from './report-text.ts';
+import { formatMetric, saturatedText } from './report-text.ts';
 
 const plotWidth = 720;
 const plotHeight = 160;
@@ -33,10 +33,8 @@ export function renderReportPage(report: Report, samples: readonly ProgressSampl
     section('Checks', checks(report)),
     section('Metrics', metrics(report)),
     section('Thresholds', thresholds(report)),
-    section('What went wrong, and what came of it', incidents(report)),
-    report.generator.saturated
-      ? '<p class="bad">The workers were at their limit: the numbers say more about them than about the target.</p>'
-      : '',
+    section('Incidents', incidents(report)),
+    report.generator.saturated ? `<p class="bad">${saturatedText}</p>` : '',
   ];
   const title = `Report of ${safe(report.jobId)}`;
   const policy = `<meta http-equiv="content-security-policy" content="default-src 'none'; style-src 'unsafe-inline'">`;
@@ -44,7 +42,7 @@ export function renderReportPage(report: Report, samples: readonly ProgressSampl
   return `<!doctype html>\n<html lang="en"><head>${head}<style>${css}</style></head>\n<body>\n${sections.filter(Boolean).join('\n')}\n</body></html>\n`;
 }
 
-/** Text, without controls but line ends and tabs. */
+/** Escapes text for HTML; control characters except line ends and tabs become '?'. */
 function safe(text: string): string {
   const names: Readonly<Record<string, string>> = { '&': 'amp', '<': 'lt', '>': 'gt', '"': 'quot', "'": '#39' };
   // oxlint-disable-next-line no-control-regex
@@ -78,7 +76,7 @@ function plots(samples: readonly ProgressSample[]): string {
   return `<h2>Rate</h2>${rate}<h2>Latency, p50 and p99</h2>${latency}`;
 }
 
-/** Lines over one time axis; the label says what the top edge is. */
+/** Lines over one time axis; the label is the value of the top edge. */
 function plot(lines: readonly (readonly (readonly [number, number])[])[], label: (value: number) => string): string {
   const points = lines.flat();
   const lastMs = Math.max(1, ...points.map(([x]) => x));
@@ -90,8 +88,8 @@ function plot(lines: readonly (readonly (readonly [number, number])[])[], label:
     });
     return `<path${i === 0 ? '' : ' class="second"'} d="${steps.join('')}"/>`;
   });
-  const words = `<text x="4" y="12">${safe(label(most))}</text><text x="${plotWidth - 60}" y="${plotHeight - 4}">${safe(formatElapsed(lastMs))}</text>`;
-  return `<svg viewBox="0 0 ${plotWidth} ${plotHeight}" role="img">${paths.join('')}${words}</svg>`;
+  const labels = `<text x="4" y="12">${safe(label(most))}</text><text x="${plotWidth - 60}" y="${plotHeight - 4}">${safe(formatElapsed(lastMs))}</text>`;
+  return `<svg viewBox="0 0 ${plotWidth} ${plotHeight}" role="img">${paths.join('')}${labels}</svg>`;
 }
 
 function section(title: string, body: string): string {
@@ -132,7 +130,7 @@ function errors({ workflows, errors: rows }: Report): string {
   return grid(['Where', 'Error', 'Line', 'Times'], [...own, ...counted], 'words');
 }
 
-/** By message, then those that are listed. */
+/** Failed items by message, then the listed ones. */
 function failedItems({ count, messages, other, items }: WorkflowFailures): string {
   const byMessage = messages.map(({ message, at, count: times }) => [message, at, formatCount(times)]);
   const rest = other === 0 ? [] : [['other messages', '', formatCount(other)]];
@@ -159,14 +157,14 @@ function checks({ checks: rows }: Report): string {
 
 function thresholds({ thresholds: rows }: Report): string {
   return grid(
-    ['Threshold', 'Verdict', 'Value'],
+    ['Threshold', 'Result', 'Value'],
     rows.map(({ expr, ok, value }) => [expr, ok ? 'ok' : 'FAILED', value === null ? '' : String(value)]),
   );
 }
 
 function incidents({ incidents: rows }: Report): string {
   return grid(
-    ['Time', 'What', 'Where', 'Effect'],
+    ['Time', 'Type', 'Node', 'Effect'],
     rows.map(({ time, type, node, effect }) => [time, type, node, effect]),
     'words',
   );

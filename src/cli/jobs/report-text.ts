@@ -1,4 +1,4 @@
-/** A job's report as text. */
+/** Renders a job's report as text for a terminal, without control characters from the job. */
 import { unreachable } from '../../base/assert.ts';
 import type { MetricView, Report } from '../../jobs/report/report.ts';
 import { itemErrorText } from '../../jobs/report/item-failures.ts';
@@ -18,6 +18,9 @@ import { styled, stripControls } from '../output/terminal.ts';
 const incidentsMax = 50;
 const errorsMax = 10;
 const failuresShownMax = 5;
+
+export const saturatedText =
+  'The workers could not generate the requested load: the latencies measure the workers, not only the target.';
 
 export function formatReport(report: Report): string {
   const { totals } = report;
@@ -63,7 +66,7 @@ function errorText({ status, error, workflows, errors, failures }: Report): stri
   return [...first, ...own, ...counted, ...more].join('\n');
 }
 
-/** Some failed items of each batch. */
+/** The first failed items of each batch. */
 function failuresText({ failures }: Report): string {
   const lines = failures.flatMap(({ workflow, count, items }) => {
     const shown = items.slice(0, failuresShownMax).map(({ index, error }) => {
@@ -133,7 +136,7 @@ function thresholdsText({ thresholds }: Report): string {
   return thresholds
     .map(({ expr, ok, value }) => {
       const verdict = ok ? styled('green', 'ok    ') : styled('red', 'FAILED');
-      return `${verdict}  ${stripControls(expr)}  (${value === null ? 'nothing was measured' : String(value)})`;
+      return `${verdict}  ${stripControls(expr)}  (${value === null ? 'no measurements' : String(value)})`;
     })
     .join('\n');
 }
@@ -142,11 +145,9 @@ function incidentsText({ incidents }: Report): string {
   if (incidents.length === 0) return '';
   const lines = incidents.slice(0, incidentsMax).map((one) => `  ${incidentText(one)}`);
   const more = incidents.length - lines.length;
-  return ['What went wrong, and what came of it:', ...lines, ...(more > 0 ? [`  and ${more} more`] : [])].join('\n');
+  return ['Incidents:', ...lines, ...(more > 0 ? [`  and ${more} more`] : [])].join('\n');
 }
 
 function generatorText({ generator }: Report): string {
-  return generator.saturated
-    ? styled('yellow', 'The workers were at their limit: the numbers say more about them than about the target.')
-    : '';
+  return generator.saturated ? styled('yellow', saturatedText) : '';
 }

@@ -1,4 +1,4 @@
-/** `remuster run FILE`: bundle, submit, live view, report. Ctrl-C cancels the job; a second one exits. */
+/** `remuster run FILE`: bundles, submits, follows and reports a job. Ctrl-C cancels the job; a second Ctrl-C exits. */
 import { isRemusterError } from '../../base/errors.ts';
 import type { SubmitReply } from '../../jobs/job-types.ts';
 import type { Report } from '../../jobs/report/report.ts';
@@ -27,60 +27,60 @@ export type RunFlags = TargetFlags &
 
 export async function runCommand(file: string, flags: RunFlags): Promise<number> {
   checkReportFiles(flags.out ?? []);
-  const site = await openJobHttpClient(flags);
-  const interrupt = new CancelOnInterrupt(site);
+  const client = await openJobHttpClient(flags);
+  const interrupt = new CancelOnInterrupt(client);
   const submission = await prepareSubmission(file, flags);
-  await checkDatacenter(site, flags);
-  if (interrupt.isAsked) return exitInterrupted;
-  const submitted = await submitPrepared(site, submission);
-  if (flags.detach === true) return await sayDetached(submitted, flags.output);
+  await checkDatacenter(client, flags);
+  if (interrupt.isRequested) return exitInterrupted;
+  const submitted = await submitPrepared(client, submission);
+  if (flags.detach === true) return await printDetached(submitted, flags.output);
   interrupt.submitted(submitted.jobId);
-  const exitCode = await followToEnd(site, submitted.jobId, submission, flags);
-  return interrupt.isAsked ? exitInterrupted : exitCode;
+  const exitCode = await followToEnd(client, submitted.jobId, submission, flags);
+  return interrupt.isRequested ? exitInterrupted : exitCode;
 }
 
-/** The first Ctrl-C cancels the job, as soon as there is one. */
+/** The first Ctrl-C cancels the job, as soon as it is submitted. */
 class CancelOnInterrupt {
-  isAsked = false;
-  readonly #site: JobHttpClient;
+  isRequested = false;
+  readonly #client: JobHttpClient;
   #jobId: string | undefined;
 
-  constructor(site: JobHttpClient) {
-    this.#site = site;
+  constructor(client: JobHttpClient) {
+    this.#client = client;
     onStopSignals(
-      () => this.#asked(),
-      () => this.#lastWords(),
+      () => this.#onFirst(),
+      () => this.#onSecond(),
     );
   }
 
   submitted(jobId: string): void {
     this.#jobId = jobId;
-    if (this.isAsked) void this.#cancel(jobId);
+    if (this.isRequested) void this.#cancel(jobId);
   }
 
-  #asked(): void {
-    this.isAsked = true;
-    printNotice('cancelling the job; once more to leave at once');
+  #onFirst(): void {
+    this.isRequested = true;
+    printNotice('cancelling the job; press Ctrl-C again to exit at once');
     if (this.#jobId !== undefined) void this.#cancel(this.#jobId);
   }
 
   async #cancel(jobId: string): Promise<void> {
     try {
-      await this.#site.change('DELETE', jobPath(jobId));
+      await this.#client.change('DELETE', jobPath(jobId));
     } catch (error) {
-      printNotice(`it could not be cancelled: ${isRemusterError(error) ? error.message : String(error)}`);
+      printNotice(`the job could not be cancelled: ${isRemusterError(error) ? error.message : String(error)}`);
     }
   }
 
-  #lastWords(): void {
+  #onSecond(): void {
     const id = stripControls(this.#jobId ?? '');
-    if (id !== '') printNotice(`the job ${id} may still run: remuster job show ${id}`);
+    if (id !== '') printNotice(`job ${id} may still run: remuster job show ${id}`);
   }
 }
 
-/** Also for `npm start`. */
+/** Follows a job, prints and writes its report, and returns the exit code. Also used by `npm start`. */
 export async function followToEnd(
-  site: JobHttpClient,
+  client: JobHttpClient,
   jobId: string,
   { request }: Pick<PreparedSubmission, 'request'>,
   flags: Pick<RunFlags, 'output' | 'out'>,
@@ -88,33 +88,33 @@ export async function followToEnd(
   const view = new LiveView(request.workflows);
   const screen = openLiveScreen(view);
   try {
-    for await (const progress of site.progress(jobId)) screen.told(progress);
+    for await (const progress of client.progress(jobId)) screen.update(progress);
   } finally {
     screen.end();
   }
-  const report = await fetchReport(site, jobId);
-  const isForPeople = flags.output === 'table' || flags.output === 'wide';
-  const text = isForPeople
+  const report = await fetchReport(client, jobId);
+  const isTable = flags.output === 'table' || flags.output === 'wide';
+  const text = isTable
     ? `\n${formatReport(report)}`
     : await renderObject(flags.output, report, { name: jobId, lines: [] });
   printData(text);
-  if (isForPeople) await showResults(site, report);
-  const results = async (): Promise<unknown> => (hasResults(report) ? await fetchResults(site, jobId) : undefined);
+  if (isTable) await showResults(client, report);
+  const results = async (): Promise<unknown> => (hasResults(report) ? await fetchResults(client, jobId) : undefined);
   await writeReportFiles(flags.out ?? [], report, view.samples, results);
   return exitCodeOfJob(report);
 }
 
-/** Of batches: what the items gave, and where the failed ones are listed. */
-async function showResults(site: JobHttpClient, report: Report): Promise<void> {
+/** Prints the results of a batch, and how to list its failed items. */
+async function showResults(client: JobHttpClient, report: Report): Promise<void> {
   if (report.failures.length > 0) printNotice(listHint(report.jobId));
   if (!hasResults(report) || !report.workflows.some(({ style }) => style === 'batch')) return;
   printData('');
-  await printResults(site, report.jobId);
+  await printResults(client, report.jobId);
 }
 
-async function sayDetached(submitted: SubmitReply, output: OutputFormat): Promise<number> {
+async function printDetached(submitted: SubmitReply, output: OutputFormat): Promise<number> {
   const { jobId, status, isNew } = submitted;
-  // For scripts: the id alone, unless another form was asked for.
+  // By default the id alone, for scripts.
   const format = output === 'table' ? 'name' : output;
   printData(
     await renderObject(

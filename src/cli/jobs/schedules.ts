@@ -22,16 +22,16 @@ const columns: readonly Column<ScheduleRow>[] = [
 ];
 
 export async function scheduleListCommand(flags: Flags): Promise<number> {
-  const site = await openJobHttpClient(flags);
-  const { items } = (await site.get('/v1/schedules')) as { items: ScheduleRow[] };
+  const client = await openJobHttpClient(flags);
+  const { items } = (await client.get('/v1/schedules')) as { items: ScheduleRow[] };
   printData(await renderList(flags.output, items, columns, (row) => row.name));
   return exitOk;
 }
 
-/** Jobs that it has submitted already go on. */
+/** Jobs that the schedule has submitted continue. */
 export async function scheduleDeleteCommand(name: string, flags: Flags): Promise<number> {
-  const site = await openJobHttpClient(flags);
-  await site.change('DELETE', `/v1/schedules/${encodeURIComponent(name)}`);
+  const client = await openJobHttpClient(flags);
+  await client.change('DELETE', `/v1/schedules/${encodeURIComponent(name)}`);
   printData(await renderObject(flags.output, { name, deleted: true }, { name, lines: [['DELETED', name]] }));
   return exitOk;
 }

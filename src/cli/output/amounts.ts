@@ -1,4 +1,4 @@
-/** Numbers for people: counts, rates, latencies, durations, sizes. */
+/** Formats numbers for people: counts, rates, latencies, durations, sizes. */
 
 const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
 
@@ -11,12 +11,12 @@ export function formatAmount(count: number, noun: string): string {
   return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
 }
 
-/** Rates below ten keep a digit. */
+/** A rate below ten keeps one digit after the point. */
 export function formatRate(perSecond: number): string {
   return `${perSecond < 10 ? trimmed(perSecond, 1) : formatCount(perSecond)}/s`;
 }
 
-/** Latencies: three digits are enough. */
+/** At most three significant digits below one second. */
 export function formatLatency(ms: number): string {
   if (!Number.isFinite(ms)) return '-';
   if (ms >= 10_000) return `${trimmed(ms / 1_000, 1)} s`;

@@ -1,4 +1,4 @@
-/** How data and failures are shown. */
+/** Rendering of lists and objects, and the detection of `-o json`. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { parse } from 'yaml';
@@ -15,42 +15,42 @@ const rows = [
   { name: 'a', size: 1 },
   { name: 'longer', size: 22 },
 ];
-const show = async (format: OutputFormat): Promise<string> =>
+const render = async (format: OutputFormat): Promise<string> =>
   await renderList(format, rows, columns, (row) => row.name);
 
 describe('a list', () => {
-  test('has a shape with a version for programs', async () => {
+  test('is JSON, JSON lines and YAML with a schema version for programs', async () => {
     const shape = { schemaVersion: 1, items: rows };
-    assert.deepEqual(JSON.parse(await show('json')), shape);
-    assert.deepEqual(parse(await show('yaml')), shape);
+    assert.deepEqual(JSON.parse(await render('json')), shape);
+    assert.deepEqual(parse(await render('yaml')), shape);
     assert.deepEqual(
-      (await show('jsonl')).split('\n').map((line) => JSON.parse(line) as unknown),
+      (await render('jsonl')).split('\n').map((line) => JSON.parse(line) as unknown),
       rows,
     );
-    assert.equal(await show('name'), 'a\nlonger');
+    assert.equal(await render('name'), 'a\nlonger');
   });
 
-  test('is aligned for people, with more columns when wide', async () => {
-    assert.equal(await show('table'), 'NAME\na\nlonger');
-    assert.equal(await show('wide'), 'NAME    SIZE\na       1\nlonger  22');
+  test('is an aligned table for people, with more columns when wide', async () => {
+    assert.equal(await render('table'), 'NAME\na\nlonger');
+    assert.equal(await render('wide'), 'NAME    SIZE\na       1\nlonger  22');
   });
 
-  test('cannot move the cursor of the reader', async () => {
-    const evil = [{ name: 'x\u001b[2Jy\n', size: 0 }];
-    assert.equal(await renderList('table', evil, columns, (row) => row.name), 'NAME\nx?[2Jy?');
+  test('never prints the control characters of a name', async () => {
+    const malicious = [{ name: 'x\u001b[2Jy\n', size: 0 }];
+    assert.equal(await renderList('table', malicious, columns, (row) => row.name), 'NAME\nx?[2Jy?');
     assert.equal(stripControls('\u009b31m'), '?31m');
   });
 });
 
-test('a thing carries its version, too', async () => {
+test('an object carries the schema version', async () => {
   const view = { name: 'n', lines: [['KEY', 'value']] as const };
   assert.deepEqual(JSON.parse(await renderObject('json', { key: 'value' }, view)), { schemaVersion: 1, key: 'value' });
   assert.equal(await renderObject('table', { key: 'value' }, view), 'KEY  value');
 });
 
-test('the wish for JSON is heard in every spelling', () => {
-  for (const words of [['-o', 'json'], ['-ojson'], ['--output', 'json'], ['--output=json'], ['x', '-o', 'jsonl']]) {
-    assert.equal(wantsJson(words), true, words.join(' '));
+test('wantsJson recognizes every spelling of -o json', () => {
+  for (const args of [['-o', 'json'], ['-ojson'], ['--output', 'json'], ['--output=json'], ['x', '-o', 'jsonl']]) {
+    assert.equal(wantsJson(args), true, args.join(' '));
   }
-  for (const words of [['-o', 'table'], ['json'], ['-o'], []]) assert.equal(wantsJson(words), false, words.join(' '));
+  for (const args of [['-o', 'table'], ['json'], ['-o'], []]) assert.equal(wantsJson(args), false, args.join(' '));
 });

@@ -1,6 +1,6 @@
 /**
- * Prints lists and objects as table, wide, json, jsonl, yaml or name. Fetches nothing. How data is shown:
- * `-o table|wide|json|jsonl|yaml|name`.
+ * Renders lists and objects for `-o table|wide|json|jsonl|yaml|name`. Fetches and prints nothing. Text that came from
+ * elsewhere has no control characters in a table.
  */
 import { unreachable } from '../../base/assert.ts';
 import { stripControls } from './terminal.ts';
@@ -12,7 +12,7 @@ export const schemaVersion = 1;
 
 export type Column<Row> = {
   readonly title: string;
-  /** Shown with `-o wide` only. */
+  /** Printed with `-o wide` only. */
   readonly wide?: true;
   readonly cell: (row: Row) => string;
 };
@@ -34,10 +34,10 @@ export async function renderList<Row>(
       return items.map((item) => stripControls(nameOf(item))).join('\n');
     case 'table':
     case 'wide': {
-      const shown = columns.filter((column) => format === 'wide' || column.wide !== true);
+      const visible = columns.filter((column) => format === 'wide' || column.wide !== true);
       return renderTable(
-        shown.map((column) => column.title),
-        items.map((item) => shown.map((column) => stripControls(column.cell(item)))),
+        visible.map((column) => column.title),
+        items.map((item) => visible.map((column) => stripControls(column.cell(item)))),
       );
     }
     default:
@@ -47,15 +47,15 @@ export async function renderList<Row>(
 
 export async function renderObject(
   format: OutputFormat,
-  thing: Readonly<Record<string, unknown>>,
+  object: Readonly<Record<string, unknown>>,
   view: { readonly name: string; readonly lines: readonly (readonly [string, string])[] },
 ): Promise<string> {
   switch (format) {
     case 'json':
     case 'jsonl':
-      return JSON.stringify({ schemaVersion, ...thing });
+      return JSON.stringify({ schemaVersion, ...object });
     case 'yaml':
-      return await yaml({ schemaVersion, ...thing });
+      return await yaml({ schemaVersion, ...object });
     case 'name':
       return stripControls(view.name);
     case 'table':

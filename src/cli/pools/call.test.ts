@@ -1,4 +1,4 @@
-/** The words of `remuster call`: routes and arguments, and what is sent to the node. */
+/** `remuster call`: its route flags and arguments, and the request to the node. */
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { describe, test } from 'node:test';
@@ -8,7 +8,7 @@ import { parseArguments, callCommand, routeOfFlags } from './call.ts';
 const isBad = (error: unknown): boolean => isRemusterError(error, 'BAD_ARGUMENT');
 
 describe('remuster call', () => {
-  test('a list is the list of arguments, anything else is one argument', () => {
+  test('takes a JSON array as the arguments, and any other JSON as the only argument', () => {
     assert.deepEqual(parseArguments(undefined), []);
     assert.deepEqual(parseArguments('[1, "a"]'), [1, 'a']);
     assert.deepEqual(parseArguments('[[1]]'), [[1]]);
@@ -17,7 +17,7 @@ describe('remuster call', () => {
     assert.throws(() => parseArguments('hello'), isBad);
   });
 
-  test('exactly one way to say which containers', () => {
+  test('takes exactly one route flag', () => {
     assert.deepEqual(routeOfFlags({ hash: '42' }), { hash: '42' });
     assert.deepEqual(routeOfFlags({ id: 3 }), { id: 3 });
     assert.deepEqual(routeOfFlags({ range: '2:8' }), { range: [2, 8] });
@@ -30,7 +30,7 @@ describe('remuster call', () => {
     assert.throws(() => routeOfFlags({ range: '2-8' }), isBad);
   });
 
-  test('asks the node and keeps the code of its refusal', async (t) => {
+  test('sends one request and keeps the error code of the reply', async (t) => {
     const bodies: unknown[] = [];
     const server = createServer((request, response) => {
       let text = '';
@@ -47,8 +47,8 @@ describe('remuster call', () => {
     assert.ok(typeof address === 'object' && address !== null);
     const flags = { addr: `http://127.0.0.1:${address.port}`, id: 1, timeout: '2s', callId: 'once' };
     await assert.rejects(callCommand('visits', 'add', '[5]', flags), (error) => isRemusterError(error, 'UNKNOWN_POOL'));
-    const words = { pool: 'visits', method: 'add', args: [5], route: { id: 1 }, callId: 'once', timeoutMs: 2_000 };
-    assert.deepEqual(bodies, [words]);
+    const expected = { pool: 'visits', method: 'add', args: [5], route: { id: 1 }, callId: 'once', timeoutMs: 2_000 };
+    assert.deepEqual(bodies, [expected]);
     await assert.rejects(callCommand('visits', 'add', '[5]', { ...flags, timeout: 'soon' }), isBad);
   });
 });

@@ -18,8 +18,8 @@ export type CallFlags = TargetFlags & {
   readonly callId?: string;
 };
 
-/** How much longer the answer may take on its way than the call itself. */
-const wayMs = 5_000;
+/** Added to the timeout of the call for the HTTP request itself. */
+const requestMarginMs = 5_000;
 const timeoutMsMax = 110_000;
 
 export async function callCommand(
@@ -31,12 +31,12 @@ export async function callCommand(
   const timeoutMs = timeoutOf(flags.timeout);
   const { callId } = flags;
   const body = { pool, method, args: parseArguments(json), route: routeOfFlags(flags), callId, timeoutMs };
-  const answer = await sendJson(await resolveTarget(flags), 'POST', '/v1/call', body, timeoutMs + wayMs);
-  printData(JSON.stringify((answer as { readonly result?: unknown }).result ?? null));
+  const reply = await sendJson(await resolveTarget(flags), 'POST', '/v1/call', body, timeoutMs + requestMarginMs);
+  printData(JSON.stringify((reply as { readonly result?: unknown }).result ?? null));
   return exitOk;
 }
 
-/** A list is the list of arguments, anything else is one argument, nothing is none. */
+/** A JSON array is the list of arguments; any other value is the only argument. */
 export function parseArguments(json: string | undefined): readonly unknown[] {
   if (json === undefined) return [];
   let value: unknown;
@@ -45,7 +45,7 @@ export function parseArguments(json: string | undefined): readonly unknown[] {
   } catch {
     throw new RemusterError(
       'BAD_ARGUMENT',
-      `the arguments are not JSON: ${json.slice(0, 80)}; a text needs quotes: '"x"'`,
+      `the arguments are not JSON: ${json.slice(0, 80)}; write a string as '"text"'`,
     );
   }
   return Array.isArray(value) ? (value as readonly unknown[]) : [value];
@@ -58,8 +58,8 @@ export function routeOfFlags(flags: Omit<CallFlags, 'timeout'>): object {
   );
   const [route, ...more] = given;
   if (route === undefined || more.length > 0) {
-    const modes = '--hash, --id, --range, --broadcast, --node, --local, --dynamic';
-    throw new RemusterError('BAD_ARGUMENT', `say which containers, in one way: ${modes}`);
+    const flags = '--hash, --id, --range, --broadcast, --node, --local, --dynamic';
+    throw new RemusterError('BAD_ARGUMENT', `choose the containers with exactly one of ${flags}`);
   }
   return range === undefined ? Object.fromEntries([route]) : { range: rangeOf(range) };
 }
@@ -67,11 +67,17 @@ export function routeOfFlags(flags: Omit<CallFlags, 'timeout'>): object {
 function rangeOf(text: string): readonly number[] {
   const [, first, count] = /^(\d{1,15}):(\d{1,15})$/.exec(text) ?? [];
   if (first !== undefined) return [Number(first), Number(count)];
-  throw new RemusterError('BAD_ARGUMENT', '--range takes FIRST:COUNT, such as 0:8 for the containers 0 to 7');
+  throw new RemusterError(
+    'BAD_ARGUMENT',
+    `--range takes FIRST:COUNT, such as 0:8 for the containers 0 to 7, not ${JSON.stringify(text)}`,
+  );
 }
 
 function timeoutOf(text: string): number {
   const timeoutMs = parseOptionDuration(text);
   if (timeoutMs !== undefined && timeoutMs > 0 && timeoutMs <= timeoutMsMax) return timeoutMs;
-  throw new RemusterError('BAD_ARGUMENT', `--timeout takes a duration such as 500ms or 10s, up to ${timeoutMsMax} ms`);
+  throw new RemusterError(
+    'BAD_ARGUMENT',
+    `--timeout takes a duration such as 500ms or 10s, at most ${timeoutMsMax} ms, not ${JSON.stringify(text)}`,
+  );
 }

@@ -1,3 +1,4 @@
+/** Parsing and validation of compose files. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,7 +8,7 @@ import { describe, test } from 'node:test';
 import { isRemusterError } from '../../base/errors.ts';
 import { parseComposeFile, readComposeFile } from './compose-file.ts';
 
-function fault(...pools: readonly unknown[]): string {
+function errorOf(...pools: readonly unknown[]): string {
   try {
     parseComposeFile({ compose: pools }, 'f.yaml');
     return '';
@@ -19,8 +20,8 @@ function fault(...pools: readonly unknown[]): string {
 
 const pool = { name: 'a', module: 'kv', containers: 4 };
 
-describe('a file to compose', () => {
-  test('is YAML, and is completed', async (t) => {
+describe('a compose file', () => {
+  test('is YAML, and gets the defaults of omitted fields', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'remuster-compose-'));
     t.after(() => rmSync(folder, { recursive: true, force: true }));
     const file = join(folder, 'pools.yaml');
@@ -34,7 +35,7 @@ describe('a file to compose', () => {
     await assert.rejects(readComposeFile(join(folder, 'none.yaml')), { code: 'BAD_ARGUMENT' });
   });
 
-  test('may use the names of older files', () => {
+  test('may use older field names', () => {
     const old = { mod_name: 'kv', pool_name: 'a', pool_id: 7, pool_query: 'local', num_containers: 4, restart: true };
     const { pools, ignored } = parseComposeFile({ compose: [old] }, 'f.yaml');
     assert.deepEqual(
@@ -44,14 +45,14 @@ describe('a file to compose', () => {
     assert.deepEqual(ignored, ['pool_id', 'pool_query']);
   });
 
-  test('is refused with the place and the reason', () => {
-    assert.match(fault(), /BAD_ARGUMENT f.yaml must have a list "compose"/);
-    assert.match(fault({ ...pool, name: undefined }), /compose\[0\]: undefined cannot be the name of a pool/);
-    assert.match(fault(pool, { ...pool, name: 'b', containers: undefined }), /compose\[1\]: a pool has 1 to/);
-    assert.match(fault({ ...pool, copie: 3 }), /unknown field "copie"; did you mean copies\?/);
-    assert.match(fault({ ...pool, pool_name: 'b' }), /says twice what its name is/);
-    assert.match(fault(pool, pool), /two pools a/);
-    assert.match(fault('kv'), /compose\[0\] must be a pool/);
-    assert.match(fault({ ...pool, durability: 'paper' }), /durability is one of/);
+  test('is refused with the position and the reason', () => {
+    assert.match(errorOf(), /BAD_ARGUMENT f.yaml must have a list "compose"/);
+    assert.match(errorOf({ ...pool, name: undefined }), /compose\[0\]: undefined cannot be the name of a pool/);
+    assert.match(errorOf(pool, { ...pool, name: 'b', containers: undefined }), /compose\[1\]: a pool has 1 to/);
+    assert.match(errorOf({ ...pool, copie: 3 }), /unknown field "copie"; did you mean copies\?/);
+    assert.match(errorOf({ ...pool, pool_name: 'b' }), /sets its name twice/);
+    assert.match(errorOf(pool, pool), /two pools named a/);
+    assert.match(errorOf('kv'), /compose\[0\] must be a pool/);
+    assert.match(errorOf({ ...pool, durability: 'paper' }), /durability is one of/);
   });
 });

@@ -1,6 +1,6 @@
 /**
- * Parses and checks a compose file. Older field names are accepted; meaningless ones are reported. The file of
- * `remuster compose`: YAML with a list of pools.
+ * Parses and validates the YAML file of `remuster compose`: a list of pools. Older field names are accepted; fields
+ * without a meaning here are reported, not applied.
  */
 import { readFileSync } from 'node:fs';
 import { RemusterError, isRemusterError } from '../../base/errors.ts';
@@ -11,53 +11,53 @@ export type ComposePool = PoolRequest & Required<Pick<PoolRequest, 'copies' | 'd
 export type ComposeFile = { readonly pools: readonly ComposePool[]; readonly ignored: readonly string[] };
 
 const fields = ['name', 'module', 'containers', 'copies', 'durability', 'restart', 'params'] as const;
-const otherNames: Readonly<Record<string, (typeof fields)[number]>> = {
+const olderNames: Readonly<Record<string, (typeof fields)[number]>> = {
   pool_name: 'name',
   mod_name: 'module',
   num_containers: 'containers',
 };
-/** Numbers of pools are given by the cluster, and a pool is on all nodes. */
-const meaningless: readonly string[] = ['pool_id', 'pool_query'];
+/** The cluster numbers the pools, and a pool is on all nodes. */
+const ignoredFields: readonly string[] = ['pool_id', 'pool_query'];
 const poolsMax = 1_000;
 
 export async function readComposeFile(path: string): Promise<ComposeFile> {
   const { parse } = await import('yaml');
-  let read: unknown;
+  let parsed: unknown;
   try {
-    read = parse(readFileSync(path, 'utf8'));
+    parsed = parse(readFileSync(path, 'utf8'));
   } catch (error) {
-    throw new RemusterError('BAD_ARGUMENT', `cannot read ${path}: ${error instanceof Error ? error.message : ''}`);
+    throw new RemusterError('BAD_ARGUMENT', `cannot parsed ${path}: ${error instanceof Error ? error.message : ''}`);
   }
-  return parseComposeFile(read, path);
+  return parseComposeFile(parsed, path);
 }
 
-export function parseComposeFile(read: unknown, path: string): ComposeFile {
-  const list = isObject(read) ? read['compose'] : undefined;
+export function parseComposeFile(parsed: unknown, path: string): ComposeFile {
+  const list = isObject(parsed) ? parsed['compose'] : undefined;
   if (!Array.isArray(list) || list.length === 0 || list.length > poolsMax)
     throw new RemusterError('BAD_ARGUMENT', `${path} must have a list "compose" of 1 to ${poolsMax} pools`);
   const ignored = new Set<string>();
   const pools = list.map((item: unknown, index) => poolOf(item, `${path}: compose[${index}]`, ignored));
   const names = pools.map(({ name }) => name);
-  const twice = names.find((name, index) => names.indexOf(name) !== index);
-  if (twice !== undefined) throw new RemusterError('BAD_ARGUMENT', `${path} has two pools ${twice}`);
+  const duplicate = names.find((name, index) => names.indexOf(name) !== index);
+  if (duplicate !== undefined) throw new RemusterError('BAD_ARGUMENT', `${path} has two pools named ${duplicate}`);
   return { pools, ignored: [...ignored] };
 }
 
 function poolOf(item: unknown, place: string, ignored: Set<string>): ComposePool {
   if (!isObject(item)) throw new RemusterError('BAD_ARGUMENT', `${place} must be a pool`);
-  const words: Partial<Record<(typeof fields)[number], unknown>> = {};
+  const values: Partial<Record<(typeof fields)[number], unknown>> = {};
   for (const [key, value] of Object.entries(item)) {
-    if (meaningless.includes(key)) {
+    if (ignoredFields.includes(key)) {
       ignored.add(key);
       continue;
     }
-    const field = fields.find((one) => one === key) ?? otherNames[key];
+    const field = fields.find((one) => one === key) ?? olderNames[key];
     if (field === undefined) throw unknownField(place, key);
-    if (words[field] !== undefined) throw new RemusterError('BAD_ARGUMENT', `${place} says twice what its ${field} is`);
-    words[field] = value;
+    if (values[field] !== undefined) throw new RemusterError('BAD_ARGUMENT', `${place} sets its ${field} twice`);
+    values[field] = value;
   }
   try {
-    const request = { ...words, force: true } as Partial<PoolRequest> as PoolRequest;
+    const request = { ...values, force: true } as Partial<PoolRequest> as PoolRequest;
     return { name: request.name, ...poolSpec(request) };
   } catch (error) {
     if (isRemusterError(error)) throw new RemusterError(error.code, `${place}: ${error.message}`);
@@ -67,7 +67,7 @@ function poolOf(item: unknown, place: string, ignored: Set<string>): ComposePool
 
 function unknownField(place: string, key: string): RemusterError {
   const nearest = nearestName(key, fields);
-  const hint = nearest === undefined ? `a pool has ${fields.join(', ')}` : `did you mean ${nearest}?`;
+  const hint = nearest === undefined ? `the fields are ${fields.join(', ')}` : `did you mean ${nearest}?`;
   return new RemusterError('BAD_ARGUMENT', `${place} has an unknown field ${JSON.stringify(key)}; ${hint}`);
 }
 

@@ -1,4 +1,4 @@
-/** `remuster compose FILE`: creates, or with `--unregister` deletes, the pools of a file. Idempotent. */
+/** `remuster compose FILE`: creates the pools of a file, or deletes them with `--unregister`. Idempotent. */
 import { isRemusterError } from '../../base/errors.ts';
 import type { PoolDescription, PoolDetails } from '../../placement/operations/pool-views.ts';
 import { type ComposePool, readComposeFile } from './compose-file.ts';
@@ -32,85 +32,100 @@ const columns: readonly Column<Row>[] = [
 
 export async function composeCommand(file: string, flags: ComposeFlags): Promise<number> {
   const { pools, ignored } = await readComposeFile(file);
-  if (ignored.length > 0) printNotice(`${ignored.join(', ')} mean nothing here and are passed over`);
+  if (ignored.length > 0) printNotice(`ignored fields, which have no meaning here: ${ignored.join(', ')}`);
   const target = await resolveTarget(flags);
-  const { rows, isOver } =
-    flags.unregister === true ? await removeAll(target, pools, flags) : await createAll(target, pools, flags);
+  const { rows, isDone } =
+    flags.unregister === true ? await deleteAll(target, pools, flags) : await createAll(target, pools, flags);
   printData(await renderList(flags.output, rows, columns, (row) => row.name));
-  return isOver ? exitOk : exitPartial;
+  return isDone ? exitOk : exitPartial;
 }
 
-type Composed = { readonly rows: readonly Row[]; readonly isOver: boolean };
+type ComposeResult = { readonly rows: readonly Row[]; readonly isDone: boolean };
 
-async function createAll(target: ClusterTarget, pools: readonly ComposePool[], flags: ComposeFlags): Promise<Composed> {
+async function createAll(
+  target: ClusterTarget,
+  pools: readonly ComposePool[],
+  flags: ComposeFlags,
+): Promise<ComposeResult> {
   const { reason, dc, dryRun } = flags;
   const rows: Row[] = [];
   for (const pool of pools) {
     if (dryRun === true) {
-      rows.push(rowOf(pool, (await find(target, pool.name, flags)) === undefined ? 'would be created' : 'is there'));
+      rows.push(
+        rowOf(pool, (await findPool(target, pool.name, flags)) === undefined ? 'would be created' : 'exists already'),
+      );
       continue;
     }
-    const answer = await postJson(target, withDc('/v1/pools', dc), { ...pool, force: true, reason });
-    const { created } = answer as PoolDescription & { readonly created: boolean };
-    rows.push(rowOf(pool, created ? 'created' : 'was there'));
+    const reply = await postJson(target, withDc('/v1/pools', dc), { ...pool, force: true, reason });
+    const { created } = reply as PoolDescription & { readonly created: boolean };
+    rows.push(rowOf(pool, created ? 'created' : 'exists already'));
   }
-  if (flags.detach === true || dryRun === true) return { rows, isOver: true };
-  return { rows, isOver: await serving(target, pools, flags) };
+  if (flags.detach === true || dryRun === true) return { rows, isDone: true };
+  return { rows, isDone: await waitUntilServing(target, pools, flags) };
 }
 
-async function serving(target: ClusterTarget, pools: readonly ComposePool[], flags: ComposeFlags): Promise<boolean> {
+async function waitUntilServing(
+  target: ClusterTarget,
+  pools: readonly ComposePool[],
+  flags: ComposeFlags,
+): Promise<boolean> {
   const { isDone, text } = await pollUntil(flags.timeout, async () => {
     const waiting: string[] = [];
     for (const { name } of pools) {
-      const found = await find(target, name, flags);
+      const found = await findPool(target, name, flags);
       if (found?.serving !== found?.containerCount)
-        waiting.push(`${name}: ${found?.serving} of ${found?.containerCount}`);
+        waiting.push(`${name}: ${found?.serving} of ${found?.containerCount} containers serve`);
     }
     return { value: undefined, isDone: waiting.length === 0, text: waiting.join('; ') };
   });
-  if (!isDone) printNotice(stripControls(`not all containers serve yet: ${text}`));
+  if (!isDone)
+    printNotice(stripControls(`not all containers serve yet: ${text}; the cluster continues in the background`));
   return isDone;
 }
 
-async function removeAll(target: ClusterTarget, pools: readonly ComposePool[], flags: ComposeFlags): Promise<Composed> {
-  const there: { readonly pool: ComposePool; readonly id: string }[] = [];
+async function deleteAll(
+  target: ClusterTarget,
+  pools: readonly ComposePool[],
+  flags: ComposeFlags,
+): Promise<ComposeResult> {
+  const existing: { readonly pool: ComposePool; readonly id: string }[] = [];
   for (const pool of pools) {
-    const found = await find(target, pool.name, flags);
-    if (found !== undefined) there.push({ pool, id: found.id });
+    const found = await findPool(target, pool.name, flags);
+    if (found !== undefined) existing.push({ pool, id: found.id });
   }
-  const names = there.map(({ pool }) => pool.name);
-  const missing = pools.filter(({ name }) => !names.includes(name)).map((pool) => rowOf(pool, 'was not there'));
-  if (flags.dryRun === true || there.length === 0) {
-    return { rows: [...there.map(({ pool }) => rowOf(pool, 'would be deleted')), ...missing], isOver: true };
+  const names = existing.map(({ pool }) => pool.name);
+  const missing = pools.filter(({ name }) => !names.includes(name)).map((pool) => rowOf(pool, 'does not exist'));
+  if (flags.dryRun === true || existing.length === 0) {
+    return { rows: [...existing.map(({ pool }) => rowOf(pool, 'would be deleted')), ...missing], isDone: true };
   }
   await confirm(`Delete the pools ${names.map(stripControls).join(', ')} with all their state?`, flags, 'refuse');
   const { reason = '', dc } = flags;
   for (const name of names) {
     await sendJson(target, 'DELETE', withQuery(pathOf(name), { reason, ...(dc === undefined ? {} : { dc }) }));
   }
-  const left = flags.detach === true ? undefined : await whenGone(target, there, flags);
-  const result = left === undefined ? 'is being deleted' : 'deleted';
-  const rows = there.map(({ pool }) => rowOf(pool, left?.includes(pool.name) === true ? 'is being deleted' : result));
-  return { rows: [...rows, ...missing], isOver: left === undefined || left.length === 0 };
+  const remaining = flags.detach === true ? undefined : await waitUntilDeleted(target, existing, flags);
+  const result = remaining === undefined ? 'deleting' : 'deleted';
+  const rows = existing.map(({ pool }) => rowOf(pool, remaining?.includes(pool.name) === true ? 'deleting' : result));
+  return { rows: [...rows, ...missing], isDone: remaining === undefined || remaining.length === 0 };
 }
 
-/** The names of those that are still there at the end. */
-async function whenGone(
+/** Returns the names of the pools that still exist at the timeout. */
+async function waitUntilDeleted(
   target: ClusterTarget,
-  there: readonly { readonly pool: ComposePool; readonly id: string }[],
+  existing: readonly { readonly pool: ComposePool; readonly id: string }[],
   flags: ComposeFlags,
 ): Promise<readonly string[]> {
   const { value } = await pollUntil(flags.timeout, async () => {
-    const left: string[] = [];
-    for (const { pool, id } of there) {
-      if ((await find(target, pool.name, flags))?.id === id) left.push(pool.name);
+    const remaining: string[] = [];
+    for (const { pool, id } of existing) {
+      if ((await findPool(target, pool.name, flags))?.id === id) remaining.push(pool.name);
     }
-    return { value: left, isDone: left.length === 0, text: `${left.join(', ')} not gone yet` };
+    return { value: remaining, isDone: remaining.length === 0, text: `deleting ${remaining.join(', ')}` };
   });
   return value;
 }
 
-async function find(target: ClusterTarget, name: string, { dc }: ComposeFlags): Promise<PoolDetails | undefined> {
+async function findPool(target: ClusterTarget, name: string, { dc }: ComposeFlags): Promise<PoolDetails | undefined> {
   try {
     const query = { limit: '1', ...(dc === undefined ? {} : { dc }) };
     return (await getJson(target, withQuery(pathOf(name), query))) as PoolDetails;

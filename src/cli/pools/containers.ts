@@ -1,4 +1,4 @@
-/** `remuster container migrate|show|explain`: one container: where it is, why, and live migration. */
+/** `remuster container migrate|show|explain`: where a container is and why, and its live migration. */
 import { RemusterError } from '../../base/errors.ts';
 import type { ContainerExplanation } from '../../placement/operations/container-explanation.ts';
 import type { ContainerView } from '../../placement/operations/pool-views.ts';
@@ -12,26 +12,26 @@ import { pollUntil } from '../command/poll.ts';
 import { printOrWatch } from '../command/watch.ts';
 
 type Flags = TargetFlags & { readonly output: OutputFormat; readonly dc?: string };
-type Shown = ContainerView & { readonly pool: string };
+type PoolContainerView = ContainerView & { readonly pool: string };
 
-/** `POOL/ID`. */
+/** The HTTP path of a container that is named POOL/ID. */
 function containerPath(name: string, verb?: string): string {
   const [, pool, id] = /^([^/]+)\/(\d+)$/.exec(name) ?? [];
   if (pool === undefined || id === undefined)
-    throw new RemusterError('BAD_ARGUMENT', `a container is named POOL/ID, not ${JSON.stringify(name)}`);
+    throw new RemusterError('BAD_ARGUMENT', `a container is named POOL/ID, such as kv/0, not ${JSON.stringify(name)}`);
   return `/v1/containers/${encodeURIComponent(pool)}/${id}${verb === undefined ? '' : `/${verb}`}`;
 }
 
-async function containerOf(target: ClusterTarget, name: string, { dc }: Flags): Promise<Shown> {
-  const answer = await getJson(target, withDc(containerPath(name), dc));
-  const { schemaVersion: _, ...container } = answer as Shown & { schemaVersion: number };
+async function fetchContainer(target: ClusterTarget, name: string, { dc }: Flags): Promise<PoolContainerView> {
+  const reply = await getJson(target, withDc(containerPath(name), dc));
+  const { schemaVersion: _, ...container } = reply as PoolContainerView & { schemaVersion: number };
   return container;
 }
 
 export async function containerShowCommand(name: string, flags: Flags & { readonly watch?: true }): Promise<number> {
   const target = await resolveTarget(flags);
   return await printOrWatch(flags.output, flags.watch === true, async () => {
-    const container = await containerOf(target, name, flags);
+    const container = await fetchContainer(target, name, flags);
     const lines: [string, string][] = [
       ['CONTAINER', name],
       ['OWNER', container.owner ?? 'none'],
@@ -49,11 +49,11 @@ export async function containerShowCommand(name: string, flags: Flags & { readon
 }
 
 export async function containerExplainCommand(name: string, flags: Flags): Promise<number> {
-  const answer = await getJson(await resolveTarget(flags), withDc(containerPath(name, 'explain'), flags.dc));
-  const { schemaVersion: _, ...thing } = answer as ContainerExplanation & { schemaVersion: number };
+  const reply = await getJson(await resolveTarget(flags), withDc(containerPath(name, 'explain'), flags.dc));
+  const { schemaVersion: _, ...result } = reply as ContainerExplanation & { schemaVersion: number };
   if (flags.output === 'table' || flags.output === 'wide')
-    printData(thing.reasons.map((one) => stripControls(one)).join('\n'));
-  else printData(await renderObject(flags.output, thing, { name, lines: [] }));
+    printData(result.reasons.map((one) => stripControls(one)).join('\n'));
+  else printData(await renderObject(flags.output, result, { name, lines: [] }));
   return exitOk;
 }
 
@@ -69,7 +69,7 @@ type MigrationView = {
   readonly id: number;
   readonly from: string | null;
   readonly to: string;
-  /** The move goes on: `moved` may still become true. */
+  /** The move continues: `moved` may still become true. */
   readonly moving: boolean;
   readonly moved: boolean;
   readonly note: string;
@@ -84,44 +84,52 @@ const columns: readonly Column<MigrationView>[] = [
 
 function movedText({ moved, moving, note }: MigrationView): string {
   if (moved) return 'yes';
-  return moving ? 'not yet, it goes on by itself' : `no: ${note}`;
+  return moving ? 'not yet: the move continues in the background' : `no: ${note}`;
 }
 
-/** All of them are begun first; then it waits for each, unless `--detach` was said. */
+/** Starts all moves, then waits for each, unless `--detach` is given. */
 export async function containerMigrateCommand(names: readonly string[], flags: MigrateFlags): Promise<number> {
   const target = await resolveTarget(flags);
-  const begun: MigrationView[] = [];
-  for (const name of names) begun.push(await begin(target, name, flags));
-  const ended: MigrationView[] = [];
-  for (const move of begun) ended.push(flags.detach === true ? move : await whenMoved(target, move, flags));
-  const [only] = ended;
-  if (ended.length === 1 && only !== undefined) {
-    const name = `${only.pool}/${only.id}`;
-    const lines = columns.map(({ title, cell }): [string, string] => [title, cell(only)]);
-    printData(await renderObject(flags.output, only, { name, lines }));
-  } else printData(await renderList(flags.output, ended, columns, ({ pool, id }) => `${pool}/${id}`));
-  if (flags.detach === true || ended.every(({ moved }) => moved)) return exitOk;
-  return ended.some(({ moved, moving }) => !moved && !moving) ? exitFailed : exitPartial;
+  const started: MigrationView[] = [];
+  for (const name of names) started.push(await startMove(target, name, flags));
+  const results: MigrationView[] = [];
+  for (const move of started) results.push(flags.detach === true ? move : await waitUntilMoved(target, move, flags));
+  const [single] = results;
+  if (results.length === 1 && single !== undefined) {
+    const name = `${single.pool}/${single.id}`;
+    const lines = columns.map(({ title, cell }): [string, string] => [title, cell(single)]);
+    printData(await renderObject(flags.output, single, { name, lines }));
+  } else printData(await renderList(flags.output, results, columns, ({ pool, id }) => `${pool}/${id}`));
+  if (flags.detach === true || results.every(({ moved }) => moved)) return exitOk;
+  return results.some(({ moved, moving }) => !moved && !moving) ? exitFailed : exitPartial;
 }
 
-async function begin(target: ClusterTarget, name: string, { to, dc, reason }: MigrateFlags): Promise<MigrationView> {
-  const answer = await postJson(target, withDc(containerPath(name, 'migrate'), dc), { to, reason });
-  const { schemaVersion: _, ...move } = answer as MigrationView & { schemaVersion: number };
+async function startMove(
+  target: ClusterTarget,
+  name: string,
+  { to, dc, reason }: MigrateFlags,
+): Promise<MigrationView> {
+  const reply = await postJson(target, withDc(containerPath(name, 'migrate'), dc), { to, reason });
+  const { schemaVersion: _, ...move } = reply as MigrationView & { schemaVersion: number };
   return { ...move, moved: !move.moving, note: '' };
 }
 
-/** Moved is who serves there; who stands still elsewhere was not. */
-async function whenMoved(target: ClusterTarget, begun: MigrationView, flags: MigrateFlags): Promise<MigrationView> {
-  const name = `${begun.pool}/${begun.id}`;
+/** A container has moved when its new owner serves it. A move that ends elsewhere was cancelled. */
+async function waitUntilMoved(
+  target: ClusterTarget,
+  started: MigrationView,
+  flags: MigrateFlags,
+): Promise<MigrationView> {
+  const name = `${started.pool}/${started.id}`;
   const { value } = await pollUntil(flags.timeout, async () => {
-    const container = await containerOf(target, name, flags);
+    const container = await fetchContainer(target, name, flags);
     const { owner, phase, move, note } = container;
-    const isThere = owner === begun.to;
-    const moved = isThere && phase === 'serving';
-    const moving = !moved && (isThere || move !== null);
+    const isAtTarget = owner === started.to;
+    const moved = isAtTarget && phase === 'serving';
+    const moving = !moved && (isAtTarget || move !== null);
     const text = `${name}: ${move === null ? phase : containerNote({ move, note: '' })}`;
-    return { value: { ...begun, moved, moving, note }, isDone: moved || !moving, text };
+    return { value: { ...started, moved, moving, note }, isDone: moved || !moving, text };
   });
-  if (value.moving) printNotice(`${stripControls(name)} is still on its way; that goes on by itself`);
+  if (value.moving) printNotice(`${stripControls(name)} is still moving: the move continues in the background`);
   return value;
 }

@@ -1,4 +1,4 @@
-/** The kv commands as a shell runs them, against a node that only knows `POST /v1/call` and the module itself. */
+/** The kv commands as a shell runs them, against a fake node that serves `POST /v1/call` with the kv module. */
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -12,8 +12,8 @@ import type { Context, Methods, State, StateRange } from '../../containers/modul
 import { kv } from '../../modules/kv/kv.ts';
 
 const main = fileURLToPath(new URL('../main.ts', import.meta.url));
-const patienceMs = 30_000;
-const asked: unknown[] = [];
+const timeoutMs = 30_000;
+const requests: unknown[] = [];
 const server = createServer((request, response) => void serve(request, response));
 let addr = '';
 
@@ -27,13 +27,13 @@ after(() => {
   server.closeAllConnections();
 });
 
-type Call = { pool: string; method: string; args: unknown[]; route: unknown; timeoutMs: number };
+type CallRequest = { pool: string; method: string; args: unknown[]; route: unknown; timeoutMs: number };
 
 async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
   let text = '';
   for await (const chunk of request.setEncoding('utf8')) text += String(chunk);
-  const call = JSON.parse(text) as Call;
-  asked.push([request.method, request.url, call.pool, call.method, call.route]);
+  const call = JSON.parse(text) as CallRequest;
+  requests.push([request.method, request.url, call.pool, call.method, call.route]);
   try {
     if (call.pool !== 'kv') throw new RemusterError('UNKNOWN_POOL');
     const method = (kv.methods as Methods)[call.method];
@@ -66,16 +66,16 @@ const context = {
 
 type Ran = { readonly exitCode: number; readonly out: string; readonly err: string };
 
-function run(...words: string[]): Promise<Ran> {
+function run(...args: string[]): Promise<Ran> {
   return new Promise((resolve) => {
     const env = { ...process.env, NO_COLOR: '1', REMUSTER_ADDR: addr };
-    execFile(process.execPath, [main, 'kv', ...words], { env, timeout: patienceMs }, (error, out, err) =>
+    execFile(process.execPath, [main, 'kv', ...args], { env, timeout: timeoutMs }, (error, out, err) =>
       resolve({ exitCode: error === null ? 0 : Number(error.code), out, err }),
     );
   });
 }
 
-test('put, get, list and delete go to the container of the key, and values keep their kind', async () => {
+test('put, get and delete call the container of the key, list calls all, and values keep their type', async () => {
   assert.deepEqual(JSON.parse((await run('put', 'a', '{"n":1}', '-o', 'json')).out), {
     schemaVersion: 1,
     key: 'a',
@@ -91,33 +91,29 @@ test('put, get, list and delete go to the container of the key, and values keep 
   assert.match((await run('get', 'b')).out, /plain text/);
   assert.deepEqual((await run('list', '-o', 'name')).out.split('\n').filter(Boolean), ['a', 'b']);
   assert.equal((await run('delete', 'a', '--yes')).exitCode, 0);
-  assert.deepEqual(asked[0], ['POST', '/v1/call', 'kv', 'put', { hash: 'a' }]);
-  assert.deepEqual(asked[4], ['POST', '/v1/call', 'kv', 'list', { broadcast: true }]);
+  assert.deepEqual(requests[0], ['POST', '/v1/call', 'kv', 'put', { hash: 'a' }]);
+  assert.deepEqual(requests[4], ['POST', '/v1/call', 'kv', 'list', { broadcast: true }]);
 });
 
-test(
-  'a watch prints again when something has changed, and ends with an interrupt',
-  { timeout: patienceMs },
-  async () => {
-    entries.clear();
-    await run('put', 'seen', '1');
-    const env = { ...process.env, NO_COLOR: '1', REMUSTER_ADDR: addr };
-    const watching = spawn(process.execPath, [main, 'kv', 'list', '--watch', '-o', 'jsonl'], { env });
-    const lines = createInterface(watching.stdout)[Symbol.asyncIterator]();
-    const keyOfNext = async (): Promise<unknown> =>
-      (JSON.parse((await lines.next()).value ?? '{}') as { key?: string }).key;
-    assert.equal(await keyOfNext(), 'seen');
-    await run('put', 'then', '2');
-    assert.deepEqual([await keyOfNext(), await keyOfNext()], ['seen', 'then']);
-    const over = once(watching, 'exit');
-    watching.kill('SIGINT');
-    const [exitCode] = (await over) as [number];
-    assert.equal(exitCode, 130);
-    assert.equal((await lines.next()).done, true);
-  },
-);
+test('kv list --watch prints again after a change, and exits with 130 on SIGINT', { timeout: timeoutMs }, async () => {
+  entries.clear();
+  await run('put', 'seen', '1');
+  const env = { ...process.env, NO_COLOR: '1', REMUSTER_ADDR: addr };
+  const watching = spawn(process.execPath, [main, 'kv', 'list', '--watch', '-o', 'jsonl'], { env });
+  const lines = createInterface(watching.stdout)[Symbol.asyncIterator]();
+  const keyOfNext = async (): Promise<unknown> =>
+    (JSON.parse((await lines.next()).value ?? '{}') as { key?: string }).key;
+  assert.equal(await keyOfNext(), 'seen');
+  await run('put', 'then', '2');
+  assert.deepEqual([await keyOfNext(), await keyOfNext()], ['seen', 'then']);
+  const exited = once(watching, 'exit');
+  watching.kill('SIGINT');
+  const [exitCode] = (await exited) as [number];
+  assert.equal(exitCode, 130);
+  assert.equal((await lines.next()).done, true);
+});
 
-test('what does not go through says why and ends with its code', async () => {
+test('a failed kv command prints the error code and exits with its exit code', async () => {
   const missing = await run('get', 'none');
   assert.deepEqual([missing.exitCode, missing.err.includes('UNKNOWN_KEY')], [1, true]);
   const condition = await run('put', 'seen', '2', '--if-version', '0');

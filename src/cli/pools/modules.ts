@@ -1,5 +1,6 @@
 /**
- * `remuster module deploy|list|show`: bundles a module, deploys it and follows the roll-out. Runs nothing of it here.
+ * `remuster module deploy|list|show`: bundles a module, deploys it and follows the roll-out. Never runs its code in
+ * this process.
  */
 import { createHash } from 'node:crypto';
 import { RemusterError, isRemusterError } from '../../base/errors.ts';
@@ -21,9 +22,9 @@ import { printOrWatch } from '../command/watch.ts';
 
 type Flags = TargetFlags & { readonly output: OutputFormat; readonly dc?: string };
 
-/** The node tries the bundle before it answers. */
+/** The node loads the bundle in a check process before it replies. */
 const deployTimeoutMs = 60_000;
-/** After so many owners in a row the placer still tries, but nobody should wait for it. */
+/** After this many failed owners in a row the command stops waiting; the placer keeps trying. */
 const failuresMax = 3;
 
 const moduleColumns: readonly Column<ModuleRow>[] = [
@@ -31,17 +32,17 @@ const moduleColumns: readonly Column<ModuleRow>[] = [
   { title: 'VERSION', cell: (row) => String(row.version) },
   { title: 'VERSIONS', wide: true, cell: (row) => String(row.versions) },
   { title: 'BYTES', wide: true, cell: (row) => String(row.bytes) },
-  { title: 'DEPLOYED', cell: (row) => row.deployedAt ?? 'from the configuration of nodes' },
+  { title: 'DEPLOYED', cell: (row) => row.deployedAt ?? 'from the options of nodes' },
   { title: 'LOADED BY', cell: (row) => row.loadedBy.join(',') },
 ];
 
 const versionColumns: readonly Column<ModuleVersionView>[] = [
   { title: 'VERSION', cell: (row) => String(row.version) },
-  { title: 'DEPLOYED', cell: (row) => row.deployedAt ?? 'from the configuration of nodes' },
+  { title: 'DEPLOYED', cell: (row) => row.deployedAt ?? 'from the options of nodes' },
   { title: 'BYTES', cell: (row) => String(row.bytes) },
   { title: 'SHA-256', wide: true, cell: (row) => row.sha256 ?? '' },
   { title: 'LOADED BY', cell: (row) => row.loadedBy.join(',') },
-  { title: 'NOT BY', cell: (row) => row.missingOn.join(',') },
+  { title: 'MISSING ON', cell: (row) => row.missingOn.join(',') },
 ];
 
 const poolColumns: readonly Column<ModulePoolStatus>[] = [
@@ -73,20 +74,20 @@ export async function moduleShowCommand(name: string, flags: Flags & { readonly 
     const versions = await renderList(output, module.versions, versionColumns, (row) => String(row.version));
     const pools = await renderList(output, module.pools, poolColumns, (row) => row.name);
     return {
-      text: `${stripControls(module.name)}\n\n${versions}\n\n${module.pools.length === 0 ? 'no pool runs it' : pools}`,
+      text: `${stripControls(module.name)}\n\n${versions}\n\n${module.pools.length === 0 ? 'no pool runs this module' : pools}`,
     };
   });
 }
 
 async function moduleOf(target: ClusterTarget, name: string, dc?: string): Promise<ModuleDetails> {
-  const answer = await getJson(target, withDc(modulePath(name), dc));
-  const { schemaVersion: _, ...module } = answer as ModuleDetails & { schemaVersion: number };
+  const reply = await getJson(target, withDc(modulePath(name), dc));
+  const { schemaVersion: _, ...module } = reply as ModuleDetails & { schemaVersion: number };
   return module;
 }
 
 export type ModuleDeployFlags = Flags & {
   readonly name?: string;
-  /** False: `--no-roll`. */
+  /** False with `--no-roll`. */
   readonly roll: boolean;
   readonly timeout: string;
   readonly detach?: true;
@@ -106,19 +107,19 @@ export async function moduleDeployCommand(file: string, flags: ModuleDeployFlags
   const deployed = await upload(target, file, flags);
   const { name, version } = deployed;
   printNotice(
-    `${stripControls(name)} ${deployed.deployed ? 'is deployed as' : 'was deployed already: it is'} version ${version}`,
+    `${stripControls(name)}: ${deployed.deployed ? `deployed as version ${version}` : `version ${version} was deployed before`}`,
   );
-  const rolled = flags.roll ? await roll(target, deployed, flags) : undefined;
-  const pools = rolled?.pools ?? [];
-  const thing = { ...deployed, pools };
+  const rollResult = flags.roll ? await roll(target, deployed, flags) : undefined;
+  const pools = rollResult?.pools ?? [];
+  const result = { ...deployed, pools };
   const lines: [string, string][] = [
     ['MODULE', `${name}, version ${version}`],
     ['BYTES', String(deployed.bytes)],
-    ['POOLS', pools.map((pool) => progressText(pool)).join('; ') || (flags.roll ? 'none' : 'not told')],
+    ['POOLS', pools.map((pool) => progressText(pool)).join('; ') || (flags.roll ? 'none' : 'unchanged (--no-roll)')],
   ];
-  printData(await renderObject(flags.output, thing, { name, lines }));
-  if (rolled?.failed !== undefined) printNotice(stripControls(`the roll has stopped: ${rolled.failed}`));
-  return rolled?.exitCode ?? exitOk;
+  printData(await renderObject(flags.output, result, { name, lines }));
+  if (rollResult?.failed !== undefined) printNotice(stripControls(`the roll-out has stopped: ${rollResult.failed}`));
+  return rollResult?.exitCode ?? exitOk;
 }
 
 async function upload(target: ClusterTarget, file: string, { name, reason }: ModuleDeployFlags): Promise<DeployAnswer> {
@@ -126,43 +127,52 @@ async function upload(target: ClusterTarget, file: string, { name, reason }: Mod
   if (code.length > moduleLimits.bundleBytesMax)
     throw new RemusterError(
       'TOO_LARGE',
-      `the bundle has ${code.length} bytes, and ${moduleLimits.bundleBytesMax} may be`,
+      `the bundle has ${code.length} bytes; the limit is ${moduleLimits.bundleBytesMax}`,
       'no',
     );
   const sha256 = createHash('sha256').update(code).digest('hex');
   const body = { code: Buffer.from(code).toString('base64'), sha256, name, reason };
-  const answer = await sendJson(target, 'POST', '/v1/modules', body, deployTimeoutMs);
-  const { schemaVersion: _, ...deployed } = answer as DeployAnswer & { schemaVersion: number };
+  const reply = await sendJson(target, 'POST', '/v1/modules', body, deployTimeoutMs);
+  const { schemaVersion: _, ...deployed } = reply as DeployAnswer & { schemaVersion: number };
   return deployed;
 }
 
-type Rolled = { readonly pools: readonly ModulePoolStatus[]; readonly exitCode: number; readonly failed?: string };
+type RollResult = { readonly pools: readonly ModulePoolStatus[]; readonly exitCode: number; readonly failed?: string };
 
-/** First every worker has to have it, so that no container waits for it. */
-async function roll(target: ClusterTarget, { name, version }: DeployAnswer, flags: ModuleDeployFlags): Promise<Rolled> {
+/** Waits until every worker has loaded the version, so that no container waits for it, then rolls it out. */
+async function roll(
+  target: ClusterTarget,
+  { name, version }: DeployAnswer,
+  flags: ModuleDeployFlags,
+): Promise<RollResult> {
   const loaded = await pollUntil(flags.timeout, async () => {
     const { versions } = await moduleOf(target, name);
     const missing = versions.find((one) => one.version === version)?.missingOn ?? [];
-    return { value: missing, isDone: missing.length === 0, text: `${missing.join(', ')} is loading it` };
+    return { value: missing, isDone: missing.length === 0, text: `loading on ${missing.join(', ')}` };
   });
   if (!loaded.isDone) {
-    const failed = `${loaded.value.join(', ')} cannot run it yet, so no pool was told to`;
+    const failed = `${loaded.value.join(', ')} did not load version ${version} in time, so no pool was changed`;
     return { pools: [], exitCode: exitFailed, failed };
   }
-  await ordered(target, name, version, flags);
+  await requestRoll(target, name, version, flags);
   if (flags.detach === true) return { pools: (await moduleOf(target, name)).pools, exitCode: exitOk };
-  const { value: pools, isDone: isOver } = await pollUntil(flags.timeout, async () => {
+  const { value: pools, isDone: isComplete } = await pollUntil(flags.timeout, async () => {
     const active = (await moduleOf(target, name)).pools.filter(({ state }) => state === 'active');
     const stopped = active.some(isStopped);
     return { value: active, isDone: stopped || active.every(isDone), text: active.map(progressText).join('; ') };
   });
   const failing = pools.find(isStopped);
   if (failing !== undefined) return { pools, exitCode: exitFailed, failed: failureText(failing) };
-  return { pools, exitCode: isOver ? exitOk : exitPartial };
+  return { pools, exitCode: isComplete ? exitOk : exitPartial };
 }
 
-/** A worker that has joined in between has to load it first. */
-async function ordered(target: ClusterTarget, name: string, version: number, flags: ModuleDeployFlags): Promise<void> {
+/** Retries while a worker that has just joined still loads the version. */
+async function requestRoll(
+  target: ClusterTarget,
+  name: string,
+  version: number,
+  flags: ModuleDeployFlags,
+): Promise<void> {
   const { reason, timeout } = flags;
   await pollUntil(timeout, async () => {
     try {
@@ -184,9 +194,9 @@ function isStopped({ failing }: ModulePoolStatus): boolean {
 }
 
 function progressText({ name, current, containers }: ModulePoolStatus): string {
-  return `${stripControls(name)}: ${current} of ${containers}`;
+  return `${stripControls(name)}: ${current} of ${containers} containers`;
 }
 
 function failureText({ name, failing }: ModulePoolStatus): string {
-  return `${name}/${failing?.container ?? ''} could not be opened ${failing?.failures ?? 0} times: ${failing?.note ?? ''}`;
+  return `${name}/${failing?.container ?? ''} failed to open ${failing?.failures ?? 0} times: ${failing?.note ?? ''}`;
 }

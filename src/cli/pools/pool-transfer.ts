@@ -1,6 +1,6 @@
 /**
- * `remuster pool export NAME --out FILE` and `pool import NAME FILE`: exports a pool to one checked file and imports it
- * into a new pool. Each container is consistent at one instant.
+ * `remuster pool export NAME --out FILE` and `pool import NAME FILE`: exports a pool to one file with checksums and
+ * imports it into a new pool. Each container is exported as of one moment.
  */
 import { randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
@@ -27,7 +27,7 @@ import { pollUntil } from '../command/poll.ts';
 type Flags = TargetFlags & { readonly output: OutputFormat };
 
 const attemptsMax = 10;
-const againMs = 500;
+const retryDelayMs = 500;
 const pageRowsMax = 1_000;
 const pageCharactersMax = 4_000_000;
 const pageTimeoutMs = 70_000;
@@ -36,26 +36,26 @@ function poolPath(name: string, rest = ''): string {
   return `/v1/pools/${encodeURIComponent(name)}${rest}`;
 }
 
-async function poolOf(target: ClusterTarget, name: string): Promise<PoolDetails> {
+async function fetchPool(target: ClusterTarget, name: string): Promise<PoolDetails> {
   return (await getJson(target, withQuery(poolPath(name), { limit: '1' }))) as PoolDetails;
 }
 
-/** Something passes, such as a move: the same again. */
-async function patiently<T>(what: string, work: () => Promise<T>): Promise<T> {
+/** Retries a retryable error, such as that of a container that moves. */
+async function withRetries<T>(what: string, work: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await work();
     } catch (error) {
       if (!isRemusterError(error) || !error.row.retryable || attempt === attemptsMax) throw error;
-      printNotice(stripControls(`${what}: ${error.code}, again`));
-      await pause(againMs * attempt);
+      printNotice(stripControls(`${what}: ${error.code}, retrying`));
+      await pause(retryDelayMs * attempt);
     }
   }
 }
 
 export async function poolExportCommand(name: string, flags: Flags & { readonly out: string }): Promise<number> {
   const target = await resolveTarget(flags);
-  const pool = await poolOf(target, name);
+  const pool = await fetchPool(target, name);
   const draft = `${flags.out}.partial`;
   const file = await open(draft, 'w', 0o600);
   try {
@@ -63,14 +63,14 @@ export async function poolExportCommand(name: string, flags: Flags & { readonly 
     await file.sync();
     await file.close();
     await rename(draft, flags.out);
-    const thing = { pool: name, file: flags.out, containers: pool.containerCount, rows };
+    const result = { pool: name, file: flags.out, containers: pool.containerCount, rows };
     const lines: [string, string][] = [
       ['POOL', name],
       ['FILE', flags.out],
       ['CONTAINERS', String(pool.containerCount)],
       ['ROWS', String(rows)],
     ];
-    printData(await renderObject(flags.output, thing, { name, lines }));
+    printData(await renderObject(flags.output, result, { name, lines }));
     return exitOk;
   } catch (error) {
     await file.close();
@@ -79,7 +79,7 @@ export async function poolExportCommand(name: string, flags: Flags & { readonly 
   }
 }
 
-/** A file that grows by lines, and can be taken back to where it was. */
+/** A file that grows by lines and can be truncated to an earlier length. */
 class LineFile {
   readonly #file: FileHandle;
   #bytes = 0;
@@ -113,7 +113,7 @@ async function writeExport(target: ClusterTarget, pool: PoolDetails, lines: Line
   let rows = 0;
   for (let id = 0; id < containers; id++) {
     const start = lines.bytes;
-    rows += await patiently(`container ${id}`, async () => {
+    rows += await withRetries(`container ${id}`, async () => {
       await lines.truncate(start);
       return await writeContainer(target, name, id, lines);
     });
@@ -125,12 +125,12 @@ async function writeExport(target: ClusterTarget, pool: PoolDetails, lines: Line
 async function writeContainer(target: ClusterTarget, name: string, id: number, lines: LineFile): Promise<number> {
   await lines.write(JSON.stringify({ container: id }));
   for await (const line of postLines(target, poolPath(name, `/export/${id}`))) {
-    // Only these lines need to be understood here, and rows begin otherwise.
+    // Only these two kinds of lines are parsed; a row begins differently.
     if (line.startsWith('{"error"')) throw errorOf(line);
     await lines.write(line);
     if (line.startsWith('{"end"')) return (JSON.parse(line) as { readonly rows: number }).rows;
   }
-  throw new RemusterError('UNREACHABLE', `the node ended before container ${id} was complete`);
+  throw new RemusterError('UNREACHABLE', `the reply ended before container ${id} was complete`);
 }
 
 function errorOf(line: string): RemusterError {
@@ -138,7 +138,7 @@ function errorOf(line: string): RemusterError {
   return new RemusterError(Object.hasOwn(errorTable, code) ? (code as ErrorCode) : 'INTERNAL', message);
 }
 
-/** Every line of the file, checked from the first to the last. */
+/** Yields the lines of the file; the reader verifies all of them in order. */
 async function* checkedLines(path: string): AsyncGenerator<ReturnType<ExportReader['take']>> {
   const reader = new ExportReader();
   const stream = createReadStream(path);
@@ -157,22 +157,22 @@ type ImportFlags = Flags & { readonly timeout: string; readonly reason?: string 
 
 export async function poolImportCommand(name: string, path: string, flags: ImportFlags): Promise<number> {
   const target = await resolveTarget(flags);
-  const { head, rows } = await inspected(path);
-  await ready(target, name, head, flags);
-  await send(target, name, head, path);
-  const thing = { pool: name, file: path, containers: head.containers, rows };
+  const { head, rows } = await verifyFile(path);
+  await preparePool(target, name, head, flags);
+  await sendRows(target, name, head, path);
+  const result = { pool: name, file: path, containers: head.containers, rows };
   const lines: [string, string][] = [
     ['POOL', name],
     ['FROM', `${head.pool}, exported ${head.exportedAt}`],
     ['CONTAINERS', String(head.containers)],
     ['ROWS', String(rows)],
   ];
-  printData(await renderObject(flags.output, thing, { name, lines }));
+  printData(await renderObject(flags.output, result, { name, lines }));
   return exitOk;
 }
 
-/** The whole file once, before anything is written. */
-async function inspected(path: string): Promise<{ readonly head: ExportHead; readonly rows: number }> {
+/** Verifies the whole file before anything is written. */
+async function verifyFile(path: string): Promise<{ readonly head: ExportHead; readonly rows: number }> {
   let head: ExportHead | undefined;
   let rows = 0;
   for await (const line of checkedLines(path)) {
@@ -183,40 +183,40 @@ async function inspected(path: string): Promise<{ readonly head: ExportHead; rea
   return { head, rows };
 }
 
-/** The pool is there and like the exported one; a pool that is not there is created like it. */
-async function ready(target: ClusterTarget, name: string, head: ExportHead, flags: ImportFlags): Promise<void> {
+/** Checks that the pool matches the exported one, or creates it; waits until all containers serve. */
+async function preparePool(target: ClusterTarget, name: string, head: ExportHead, flags: ImportFlags): Promise<void> {
   const { module, containers, copies, durability, restart, params } = head;
   let pool: PoolDetails | undefined;
   try {
-    pool = await poolOf(target, name);
+    pool = await fetchPool(target, name);
   } catch (error) {
     if (!isRemusterError(error, 'UNKNOWN_POOL')) throw error;
-    const wanted = { name, module, containers, copies, durability, restart, params, force: true, reason: flags.reason };
-    await postJson(target, '/v1/pools', wanted);
+    const spec = { name, module, containers, copies, durability, restart, params, force: true, reason: flags.reason };
+    await postJson(target, '/v1/pools', spec);
   }
   if (pool !== undefined && (pool.module !== module || pool.containerCount !== containers))
     throw new RemusterError(
       'PRECONDITION',
-      `pool ${name} has ${pool.containerCount} containers of ${pool.module}, and the file ${containers} of ${module}`,
+      `pool ${name} has ${pool.containerCount} containers of ${pool.module}, but the file has ${containers} of ${module}`,
       'no',
     );
   const { isDone, text } = await pollUntil(flags.timeout, async () => {
-    const { serving, containerCount } = await poolOf(target, name);
-    const told = `${serving} of ${containerCount} serve`;
-    return { value: undefined, isDone: serving === containerCount, text: told };
+    const { serving, containerCount } = await fetchPool(target, name);
+    const text = `${serving} of ${containerCount} containers serve`;
+    return { value: undefined, isDone: serving === containerCount, text };
   });
-  if (!isDone) throw new RemusterError('DEADLINE', `only ${text}`);
+  if (!isDone) throw new RemusterError('DEADLINE', `pool ${name} is not ready: ${text}`);
 }
 
-/** One caller, so that each container can see that nobody else has written to it. */
-async function send(target: ClusterTarget, name: string, head: ExportHead, path: string): Promise<void> {
+/** Sends all rows in one session, so that each container can detect the write of another client. */
+async function sendRows(target: ClusterTarget, name: string, head: ExportHead, path: string): Promise<void> {
   const session = `import-${randomBytes(8).toString('hex')}`;
   const { module, containers } = head;
   let page: ExportRow[] = [];
   let [container, pages, characters, calls] = [0, 0, 0, 0];
   const flush = async (): Promise<void> => {
     const body = { callId: `${session}/0/${++calls}`, first: pages === 0, rows: page, module, containers };
-    await patiently(`container ${container}`, () =>
+    await withRetries(`container ${container}`, () =>
       sendJson(target, 'POST', poolPath(name, `/import/${container}`), body, pageTimeoutMs),
     );
     pages += 1;

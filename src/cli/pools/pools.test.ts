@@ -1,4 +1,4 @@
-/** The commands about pools and containers as a shell runs them, against a node whose answers the test writes. */
+/** The commands about pools and containers as a shell runs them, against a fake node with scripted replies. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -9,11 +9,11 @@ import { serializeError, isRemusterError, RemusterError } from '../../base/error
 import type { ContainerView, PoolDescription } from '../../placement/operations/pool-views.ts';
 
 const main = fileURLToPath(new URL('../main.ts', import.meta.url));
-const patienceMs = 30_000;
+const timeoutMs = 30_000;
 const server = createServer((request, response) => void serve(request, response));
-const asked: string[] = [];
-/** Each answers one request after the other to that path, the last one for ever. */
-const answers = new Map<string, (object | RemusterError)[]>();
+const requests: string[] = [];
+/** Scripted replies by method and path, one per request; the last one repeats. */
+const replies = new Map<string, (object | RemusterError)[]>();
 let addr = '';
 
 before(async () => {
@@ -27,28 +27,28 @@ after(() => {
 });
 
 beforeEach(() => {
-  asked.length = 0;
-  answers.clear();
+  requests.length = 0;
+  replies.clear();
 });
 
 async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
   let body = '';
   for await (const chunk of request.setEncoding('utf8')) body += String(chunk);
   const { pathname } = new URL(request.url ?? '', addr);
-  asked.push(`${request.method} ${request.url}${body === '' ? '' : ` ${body}`}`);
-  const queue = answers.get(`${request.method} ${pathname}`) ?? [];
-  const answer = (queue.length > 1 ? queue.shift() : queue[0]) ?? new RemusterError('UNKNOWN_METHOD');
-  response.writeHead(isRemusterError(answer) ? answer.row.httpStatus : 200);
-  const shape = isRemusterError(answer) ? { error: serializeError(answer) } : { schemaVersion: 1, ...answer };
+  requests.push(`${request.method} ${request.url}${body === '' ? '' : ` ${body}`}`);
+  const queue = replies.get(`${request.method} ${pathname}`) ?? [];
+  const reply = (queue.length > 1 ? queue.shift() : queue[0]) ?? new RemusterError('UNKNOWN_METHOD');
+  response.writeHead(isRemusterError(reply) ? reply.row.httpStatus : 200);
+  const shape = isRemusterError(reply) ? { error: serializeError(reply) } : { schemaVersion: 1, ...reply };
   response.end(JSON.stringify(shape));
 }
 
 type Ran = { readonly exitCode: number; readonly out: string; readonly err: string };
 
-function run(...words: string[]): Promise<Ran> {
+function run(...args: string[]): Promise<Ran> {
   return new Promise((resolve) => {
     const env = { ...process.env, NO_COLOR: '1', REMUSTER_ADDR: addr };
-    execFile(process.execPath, [main, ...words], { env, timeout: patienceMs }, (error, out, err) =>
+    execFile(process.execPath, [main, ...args], { env, timeout: timeoutMs }, (error, out, err) =>
       resolve({ exitCode: error === null ? 0 : Number(error.code), out, err }),
     );
   });
@@ -67,30 +67,30 @@ function container(id: number, others: Partial<ContainerView> = {}): ContainerVi
 }
 
 function pool(serving: number, state = 'active'): object {
-  const containers = [container(0), container(1, { owner: null, note: 'nobody is here' })];
+  const containers = [container(0), container(1, { owner: null, note: 'no copy is alive' })];
   return { ...facts, state, serving, inSync: serving, containers, containerCount: 2, more: false };
 }
 
 const move = { to: 'w2', cause: 'admin', step: 'copying' } as const;
-const moveWords = ['container', 'migrate', 'visits/0', '--to', 'w2'];
+const moveArgs = ['container', 'migrate', 'visits/0', '--to', 'w2'];
 
-test('create waits until all containers serve, or until the time is over', async () => {
-  answers.set('POST /v1/pools', [{ ...facts, created: true }]);
-  answers.set('GET /v1/pools/visits', [pool(0), pool(1), pool(2)]);
-  const words = ['pool', 'create', 'visits', '--module', 'counter', '--containers', '2', '--params', '{"a":1}'];
-  const created = await run(...words, '-o', 'json');
+test('pool create waits until all containers serve or the timeout has passed', async () => {
+  replies.set('POST /v1/pools', [{ ...facts, created: true }]);
+  replies.set('GET /v1/pools/visits', [pool(0), pool(1), pool(2)]);
+  const args = ['pool', 'create', 'visits', '--module', 'counter', '--containers', '2', '--params', '{"a":1}'];
+  const created = await run(...args, '-o', 'json');
   assert.equal(created.exitCode, 0, created.err);
   assert.deepEqual(JSON.parse(created.out), { schemaVersion: 1, ...facts, created: true, serving: 2, inSync: 2 });
-  assert.equal(asked[0], 'POST /v1/pools {"name":"visits","module":"counter","containers":2,"params":{"a":1}}');
-  answers.set('GET /v1/pools/visits', [pool(1)]);
-  assert.equal((await run(...words, '--timeout', '100ms')).exitCode, 4);
-  asked.length = 0;
-  assert.equal((await run(...words, '--detach')).exitCode, 0);
-  assert.equal(asked.length, 1, 'it does not look');
-  assert.equal((await run(...words, '--params', '{')).exitCode, 2);
+  assert.equal(requests[0], 'POST /v1/pools {"name":"visits","module":"counter","containers":2,"params":{"a":1}}');
+  replies.set('GET /v1/pools/visits', [pool(1)]);
+  assert.equal((await run(...args, '--timeout', '100ms')).exitCode, 4);
+  requests.length = 0;
+  assert.equal((await run(...args, '--detach')).exitCode, 0);
+  assert.equal(requests.length, 1, '--detach does not poll');
+  assert.equal((await run(...args, '--params', '{')).exitCode, 2);
   assert.equal((await run('pool', 'create', 'visits', '--module', 'counter')).exitCode, 2);
-  answers.set('POST /v1/pools', [new RemusterError('PRECONDITION', 'pool visits exists already')]);
-  const refused = await run(...words, '-o', 'json');
+  replies.set('POST /v1/pools', [new RemusterError('PRECONDITION', 'pool visits exists already')]);
+  const refused = await run(...args, '-o', 'json');
   assert.equal(refused.exitCode, 5);
   assert.equal((JSON.parse(refused.err) as { error: { code: string } }).error.code, 'PRECONDITION');
 });
@@ -103,80 +103,80 @@ function printedError({ err }: Ran): PrintedError['error'] {
   return (JSON.parse(err) as PrintedError).error;
 }
 
-test('an error is printed with what it says about its own effect', async () => {
-  const words = ['pool', 'create', 'visits', '--module', 'counter', '--containers', '2', '-o', 'json'];
+test('a printed error has the stateChanged of the reply', async () => {
+  const args = ['pool', 'create', 'visits', '--module', 'counter', '--containers', '2', '-o', 'json'];
   for (const stateChanged of ['no', 'maybe'] as const) {
-    answers.set('POST /v1/pools', [new RemusterError('PRECONDITION', 'not now', stateChanged)]);
-    const { code, stateChanged: printed, retryable } = printedError(await run(...words));
+    replies.set('POST /v1/pools', [new RemusterError('PRECONDITION', 'not now', stateChanged)]);
+    const { code, stateChanged: printed, retryable } = printedError(await run(...args));
     assert.deepEqual([code, printed, retryable], ['PRECONDITION', stateChanged, false]);
   }
 });
 
-test('a command of which one request was carried out does not promise that nothing happened', async () => {
-  answers.set('POST /v1/pools', [{ ...facts, created: true }]);
-  answers.set('GET /v1/pools/visits', [new RemusterError('UNKNOWN_POOL')]);
-  const words = ['pool', 'create', 'visits', '--module', 'counter', '--containers', '2', '-o', 'json'];
-  const { code, stateChanged } = printedError(await run(...words));
+test('an error after a successful change never claims that no state has changed', async () => {
+  replies.set('POST /v1/pools', [{ ...facts, created: true }]);
+  replies.set('GET /v1/pools/visits', [new RemusterError('UNKNOWN_POOL')]);
+  const args = ['pool', 'create', 'visits', '--module', 'counter', '--containers', '2', '-o', 'json'];
+  const { code, stateChanged } = printedError(await run(...args));
   assert.deepEqual([code, stateChanged], ['UNKNOWN_POOL', 'maybe']);
 });
 
-test('list and show print what there is', async () => {
-  answers.set('GET /v1/pools', [{ items: [{ ...facts, serving: 2, inSync: 1 }] }]);
-  answers.set('GET /v1/pools/visits', [pool(1)]);
-  answers.set('GET /v1/pools/nope', [new RemusterError('UNKNOWN_POOL')]);
+test('pool list and pool show print pools and containers', async () => {
+  replies.set('GET /v1/pools', [{ items: [{ ...facts, serving: 2, inSync: 1 }] }]);
+  replies.set('GET /v1/pools/visits', [pool(1)]);
+  replies.set('GET /v1/pools/nope', [new RemusterError('UNKNOWN_POOL')]);
   assert.match((await run('pool', 'list')).out, /visits +counter +2 +2 +1 +2 +active/);
   const shown = await run('pool', 'show', 'visits');
-  assert.match(shown.out, /active: 1 of 2 serve/);
+  assert.match(shown.out, /active: 1 of 2 containers serve/);
   assert.match(shown.out, /0 +w1 +serving +w1,w2 +w1,w2 +7/);
-  assert.match(shown.out, /1 +none .* nobody is here/);
+  assert.match(shown.out, /1 +none .* no copy is alive/);
   const json = JSON.parse((await run('pool', 'show', 'visits', '-o', 'json')).out) as object;
   assert.deepEqual(json, { schemaVersion: 1, ...pool(1) });
   assert.equal((await run('pool', 'show', 'nope')).exitCode, 1);
 });
 
-test('delete asks, can be tried, and ends when the pool is gone', async () => {
-  answers.set('GET /v1/pools/visits', [pool(2)]);
-  assert.equal((await run('pool', 'delete', 'visits')).exitCode, 2, 'nobody said yes');
+test('pool delete needs --yes without a terminal, has a dry run, and waits until the pool is deleted', async () => {
+  replies.set('GET /v1/pools/visits', [pool(2)]);
+  assert.equal((await run('pool', 'delete', 'visits')).exitCode, 2, 'there is no terminal to ask');
   const dry = await run('pool', 'delete', 'visits', '--dry-run', '-o', 'json');
   assert.equal((JSON.parse(dry.out) as { dryRun: boolean }).dryRun, true);
-  assert.ok(asked.every((one) => one.startsWith('GET')));
-  answers.set('DELETE /v1/pools/visits', [{ ...facts, state: 'deleting' }]);
-  answers.set('GET /v1/pools/visits', [pool(2), pool(2, 'deleting'), new RemusterError('UNKNOWN_POOL')]);
+  assert.ok(requests.every((one) => one.startsWith('GET')));
+  replies.set('DELETE /v1/pools/visits', [{ ...facts, state: 'deleting' }]);
+  replies.set('GET /v1/pools/visits', [pool(2), pool(2, 'deleting'), new RemusterError('UNKNOWN_POOL')]);
   const deleted = await run('pool', 'delete', 'visits', '--yes', '--reason', 'old', '-o', 'json');
   assert.equal(deleted.exitCode, 0, deleted.err);
   assert.equal((JSON.parse(deleted.out) as { deleted: boolean }).deleted, true);
-  assert.ok(asked.includes('DELETE /v1/pools/visits?reason=old'));
+  assert.ok(requests.includes('DELETE /v1/pools/visits?reason=old'));
 });
 
-test('migrate ends when the container serves there; 1 when it was given up, 4 when it takes too long', async () => {
-  answers.set('POST /v1/containers/visits/0/migrate', [{ pool: 'visits', id: 0, from: 'w1', to: 'w2', moving: true }]);
-  const look = (...looks: Partial<ContainerView>[]): void =>
-    void answers.set(
+test('container migrate waits until the new owner serves; it exits with 1 when cancelled, with 4 on a timeout', async () => {
+  replies.set('POST /v1/containers/visits/0/migrate', [{ pool: 'visits', id: 0, from: 'w1', to: 'w2', moving: true }]);
+  const showContainer = (...views: Partial<ContainerView>[]): void =>
+    void replies.set(
       'GET /v1/containers/visits/0',
-      looks.map((one) => Object.assign(container(0, one), { pool: 'visits' })),
+      views.map((one) => Object.assign(container(0, one), { pool: 'visits' })),
     );
-  look({ move }, { owner: 'w2', phase: 'opening' }, { owner: 'w2' });
-  const moved = await run(...moveWords, '-o', 'json');
+  showContainer({ move }, { owner: 'w2', phase: 'opening' }, { owner: 'w2' });
+  const moved = await run(...moveArgs, '-o', 'json');
   assert.equal(moved.exitCode, 0, moved.err);
   const { moving, moved: isMoved } = JSON.parse(moved.out) as { moving: boolean; moved: boolean };
   assert.deepEqual([moving, isMoved], [false, true]);
-  look({ move }, { note: 'the move to w2 was cancelled: its serving lease is over' });
-  const stayed = await run(...moveWords);
+  showContainer({ move }, { note: 'the move to w2 was cancelled: its serving lease is over' });
+  const stayed = await run(...moveArgs);
   assert.equal(stayed.exitCode, 1);
   assert.match(stayed.out, /no: the move to w2 was cancelled: its serving lease is over/);
-  look({ move });
-  assert.equal((await run(...moveWords, '--timeout', '100ms')).exitCode, 4);
-  assert.equal((await run(...moveWords, '--detach')).exitCode, 0);
+  showContainer({ move });
+  assert.equal((await run(...moveArgs, '--timeout', '100ms')).exitCode, 4);
+  assert.equal((await run(...moveArgs, '--detach')).exitCode, 0);
   assert.equal((await run('container', 'migrate', 'visits', '--to', 'w2')).exitCode, 2);
   assert.equal((await run('container', 'migrate', 'visits/0')).exitCode, 2);
 });
 
-test('show and explain tell about one container', async () => {
-  answers.set('GET /v1/containers/visits/0', [{ pool: 'visits', ...container(0, { move }) }]);
-  answers.set('GET /v1/containers/visits/0/explain', [
+test('container show and container explain describe one container', async () => {
+  replies.set('GET /v1/containers/visits/0', [{ pool: 'visits', ...container(0, { move }) }]);
+  replies.set('GET /v1/containers/visits/0/explain', [
     { pool: 'visits', id: 0, owner: 'w1', reasons: ['w1 owns it.', 'w2 could take over.'], recoverableBy: ['w2'] },
   ]);
-  answers.set('GET /v1/containers/visits/9', [new RemusterError('UNKNOWN_CONTAINER')]);
+  replies.set('GET /v1/containers/visits/9', [new RemusterError('UNKNOWN_CONTAINER')]);
   assert.match((await run('container', 'show', 'visits/0')).out, /NOTE +to w2 \(admin, copying\)/);
   assert.equal((await run('container', 'explain', 'visits/0')).out, 'w1 owns it.\nw2 could take over.\n');
   const json = JSON.parse((await run('container', 'explain', 'visits/0', '-o', 'json')).out) as object;

@@ -1,6 +1,6 @@
 /**
- * `remuster pool create|list|show|delete`: creates, lists, shows and deletes pools; waits until containers serve or are
- * gone.
+ * `remuster pool create|list|show|delete`: creates, lists, shows and deletes pools. Create and delete wait until the
+ * containers serve or are deleted.
  */
 import { RemusterError, isRemusterError } from '../../base/errors.ts';
 import type { ContainerView, PoolDescription, PoolRow, PoolDetails } from '../../placement/operations/pool-views.ts';
@@ -14,7 +14,7 @@ import { pollUntil } from '../command/poll.ts';
 import { printOrWatch } from '../command/watch.ts';
 
 type Flags = TargetFlags & { readonly output: OutputFormat; readonly dc?: string };
-type Waiting = { readonly timeout: string; readonly detach?: true };
+type WaitFlags = { readonly timeout: string; readonly detach?: true };
 
 const poolColumns: readonly Column<PoolRow>[] = [
   { title: 'NAME', cell: (row) => row.name },
@@ -65,16 +65,16 @@ export async function poolShowCommand(name: string, flags: Flags & { readonly wa
   const target = await resolveTarget(flags);
   const { output } = flags;
   return await printOrWatch(output, flags.watch === true, async () => {
-    const pool = await poolOf(target, name, flags);
+    const pool = await fetchPool(target, name, flags);
     if (output === 'table' || output === 'wide') return { text: await poolText(pool, output) };
     return { text: await renderObject(output, pool, { name: pool.name, lines: [] }) };
   });
 }
 
-async function poolOf(target: ClusterTarget, name: string, { dc }: Flags, limit?: number): Promise<PoolDetails> {
+async function fetchPool(target: ClusterTarget, name: string, { dc }: Flags, limit?: number): Promise<PoolDetails> {
   const query = { ...(dc === undefined ? {} : { dc }), ...(limit === undefined ? {} : { limit: String(limit) }) };
-  const answer = await getJson(target, withQuery(poolPath(name), query));
-  const { schemaVersion: _, ...pool } = answer as PoolDetails & { schemaVersion: number };
+  const reply = await getJson(target, withQuery(poolPath(name), query));
+  const { schemaVersion: _, ...pool } = reply as PoolDetails & { schemaVersion: number };
   return pool;
 }
 
@@ -84,7 +84,7 @@ async function poolText(pool: PoolDetails, format: 'table' | 'wide'): Promise<st
     ['POOL', `${pool.name} (${pool.id})`],
     ['MODULE', pool.moduleVersion === 0 ? pool.module : `${pool.module}, version ${pool.moduleVersion}`],
     ['COPIES', `${pool.copies}, durability ${pool.durability}${pool.restart ? ', warm restart' : ''}`],
-    ['STATE', `${pool.state}: ${serving} of ${containerCount} serve, ${inSync} have all copies in sync`],
+    ['STATE', `${pool.state}: ${serving} of ${containerCount} containers serve, ${inSync} have all copies in sync`],
   ];
   const head = await renderObject(format, {}, { name: pool.name, lines });
   const rest = pool.more ? `\n... and ${containerCount - containers.length} more` : '';
@@ -92,7 +92,7 @@ async function poolText(pool: PoolDetails, format: 'table' | 'wide'): Promise<st
 }
 
 export type PoolCreateFlags = Flags &
-  Waiting & {
+  WaitFlags & {
     readonly module: string;
     readonly containers: number;
     readonly copies?: number;
@@ -103,34 +103,34 @@ export type PoolCreateFlags = Flags &
     readonly reason?: string;
   };
 
-/** Ends when every container serves, unless `--detach` was said. */
+/** Waits until every container serves, unless `--detach` is given. */
 export async function poolCreateCommand(name: string, flags: PoolCreateFlags): Promise<number> {
   const target = await resolveTarget(flags);
   const { module, containers, copies, durability, restart, force, reason } = flags;
-  const wanted = { name, module, containers, copies, durability, restart, force, reason, params: paramsOf(flags) };
-  const answer = await postJson(target, withDc('/v1/pools', flags.dc), wanted);
-  const { schemaVersion: _, ...created } = answer as PoolDescription & { schemaVersion: number; created: boolean };
-  const ready = flags.detach === true ? undefined : await whenServing(target, name, flags);
-  const thing = { ...created, ...(ready === undefined ? {} : { serving: ready.serving, inSync: ready.inSync }) };
+  const spec = { name, module, containers, copies, durability, restart, force, reason, params: paramsOf(flags) };
+  const reply = await postJson(target, withDc('/v1/pools', flags.dc), spec);
+  const { schemaVersion: _, ...created } = reply as PoolDescription & { schemaVersion: number; created: boolean };
+  const ready = flags.detach === true ? undefined : await waitUntilServing(target, name, flags);
+  const result = { ...created, ...(ready === undefined ? {} : { serving: ready.serving, inSync: ready.inSync }) };
   const lines: [string, string][] = [
     ['POOL', `${created.name} (${created.id})`],
-    ['CREATED', created.created ? 'yes' : 'no, it was there already'],
-    ['CONTAINERS', ready === undefined ? String(created.containers) : servingText(ready)],
+    ['CREATED', created.created ? 'yes' : 'no, it existed already'],
+    ['STATE', ready === undefined ? `${created.containers} containers requested` : servingText(ready)],
   ];
-  printData(await renderObject(flags.output, thing, { name: created.name, lines }));
+  printData(await renderObject(flags.output, result, { name: created.name, lines }));
   return ready === undefined || ready.serving === ready.containerCount ? exitOk : exitPartial;
 }
 
-async function whenServing(target: ClusterTarget, name: string, flags: Flags & Waiting): Promise<PoolDetails> {
+async function waitUntilServing(target: ClusterTarget, name: string, flags: Flags & WaitFlags): Promise<PoolDetails> {
   const { value } = await pollUntil(flags.timeout, async () => {
-    const pool = await poolOf(target, name, flags, 1);
+    const pool = await fetchPool(target, name, flags, 1);
     return { value: pool, isDone: pool.serving === pool.containerCount, text: servingText(pool) };
   });
   return value;
 }
 
 function servingText({ serving, containerCount }: PoolDetails): string {
-  return `${serving} of ${containerCount} serve`;
+  return `${serving} of ${containerCount} containers serve`;
 }
 
 function paramsOf({ params }: PoolCreateFlags): unknown {
@@ -138,42 +138,48 @@ function paramsOf({ params }: PoolCreateFlags): unknown {
   try {
     return JSON.parse(params) as unknown;
   } catch {
-    throw new RemusterError('BAD_ARGUMENT', '--params takes JSON');
+    throw new RemusterError('BAD_ARGUMENT', `--params takes JSON, not ${JSON.stringify(params)}`);
   }
 }
 
-export type PoolDeleteFlags = Flags & Waiting & ConfirmFlags & { readonly dryRun?: true; readonly reason?: string };
+export type PoolDeleteFlags = Flags & WaitFlags & ConfirmFlags & { readonly dryRun?: true; readonly reason?: string };
 
-/** Ends when the pool is gone, unless `--detach` was said. */
+/** Waits until the pool is deleted, unless `--detach` is given. */
 export async function poolDeleteCommand(name: string, flags: PoolDeleteFlags): Promise<number> {
   const target = await resolveTarget(flags);
-  const pool = await poolOf(target, name, flags, 1);
-  const words = `${stripControls(pool.name)} (${stripControls(pool.module)}, ${pool.containerCount} containers)`;
+  const pool = await fetchPool(target, name, flags, 1);
+  const description = `${stripControls(pool.name)} (${stripControls(pool.module)}, ${pool.containerCount} containers)`;
   if (flags.dryRun === true) {
-    const thing = { name: pool.name, id: pool.id, containers: pool.containerCount, dryRun: true };
-    printData(await renderObject(flags.output, thing, { name: pool.name, lines: [['WOULD DELETE', words]] }));
+    const result = { name: pool.name, id: pool.id, containers: pool.containerCount, dryRun: true };
+    printData(await renderObject(flags.output, result, { name: pool.name, lines: [['WOULD DELETE', description]] }));
     return exitOk;
   }
-  await confirm(`Delete the pool ${words} with all its state?`, flags, 'refuse');
+  await confirm(`Delete the pool ${description} with all its state?`, flags, 'refuse');
   const query = { reason: flags.reason ?? '', ...(flags.dc === undefined ? {} : { dc: flags.dc }) };
   await sendJson(target, 'DELETE', withQuery(poolPath(name), query));
-  const isGone = flags.detach !== true && (await whenGone(target, name, pool.id, flags));
-  const thing = { name: pool.name, id: pool.id, containers: pool.containerCount, deleted: isGone };
-  const lines: [string, string][] = [[isGone ? 'DELETED' : 'IS BEING DELETED', words]];
-  printData(await renderObject(flags.output, thing, { name: pool.name, lines }));
-  return isGone || flags.detach === true ? exitOk : exitPartial;
+  const isDeleted = flags.detach !== true && (await waitUntilDeleted(target, name, pool.id, flags));
+  const result = { name: pool.name, id: pool.id, containers: pool.containerCount, deleted: isDeleted };
+  const lines: [string, string][] = [[isDeleted ? 'DELETED' : 'DELETING', description]];
+  printData(await renderObject(flags.output, result, { name: pool.name, lines }));
+  return isDeleted || flags.detach === true ? exitOk : exitPartial;
 }
 
-async function whenGone(target: ClusterTarget, name: string, id: string, flags: Flags & Waiting): Promise<boolean> {
+async function waitUntilDeleted(
+  target: ClusterTarget,
+  name: string,
+  id: string,
+  flags: Flags & WaitFlags,
+): Promise<boolean> {
   const { isDone } = await pollUntil(flags.timeout, async () => {
     try {
-      const pool = await poolOf(target, name, flags, 1);
-      return { value: undefined, isDone: pool.id !== id, text: `${pool.name} is ${pool.state}` };
+      const pool = await fetchPool(target, name, flags, 1);
+      return { value: undefined, isDone: pool.id !== id, text: `pool ${pool.name}: ${pool.state}` };
     } catch (error) {
       if (!isRemusterError(error, 'UNKNOWN_POOL')) throw error;
       return { value: undefined, isDone: true, text: '' };
     }
   });
-  if (!isDone) printNotice(`the pool ${stripControls(name)} is not gone yet; that goes on by itself`);
+  if (!isDone)
+    printNotice(`pool ${stripControls(name)} is still being deleted; the cluster continues in the background`);
   return isDone;
 }

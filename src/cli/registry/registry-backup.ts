@@ -1,6 +1,6 @@
 /**
- * `remuster registry snapshot save|restore FILE`: saves the registry to one checked file and restores it. A damaged or
- * foreign file is never sent.
+ * `remuster registry snapshot save|restore FILE`: saves the registry to one file with checksums and restores it. A
+ * damaged file, or that of another cluster, is never sent.
  */
 import { randomBytes } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, statSync, writeSync } from 'node:fs';
@@ -19,7 +19,7 @@ import { stripControls, printData, printNotice } from '../output/terminal.ts';
 const fileBytesMax = 134_217_728;
 const partTimeoutMs = 60_000;
 const attemptsMax = 3;
-const againMs = 500;
+const retryDelayMs = 500;
 const partAttemptsMax = 20;
 
 export async function registrySnapshotSaveCommand(
@@ -29,15 +29,15 @@ export async function registrySnapshotSaveCommand(
 ): Promise<number> {
   const target = await resolveTarget(flags);
   const name = await registryName(target);
-  const { bytes, revision } = await fetched(target);
+  const { bytes, revision } = await fetchBackup(target);
   const keys = [...decodeBackup(bytes, name).entries].length;
-  write(file, bytes);
-  const thing = { file, cluster: name, revision, keys, bytes: bytes.length };
-  printData(await renderObject(format, thing, { name: file, lines: linesOf(thing) }));
+  writeBackup(file, bytes);
+  const result = { file, cluster: name, revision, keys, bytes: bytes.length };
+  printData(await renderObject(format, result, { name: file, lines: snapshotLines(result) }));
   return exitOk;
 }
 
-type Snapshot = {
+type SnapshotInfo = {
   readonly file: string;
   readonly cluster: string;
   readonly revision: number;
@@ -45,7 +45,7 @@ type Snapshot = {
   readonly bytes: number;
 };
 
-function linesOf({ file, cluster, revision, keys, bytes }: Snapshot): [string, string][] {
+function snapshotLines({ file, cluster, revision, keys, bytes }: SnapshotInfo): [string, string][] {
   return [
     ['FILE', file],
     ['CLUSTER', cluster],
@@ -61,11 +61,11 @@ async function registryName(target: ClusterTarget): Promise<string> {
   return backupName(cluster, dc);
 }
 
-/** From the beginning when the leader changes in between: the new one has another backup. */
-async function fetched(target: ClusterTarget): Promise<{ readonly bytes: Uint8Array; readonly revision: number }> {
+/** Starts again when the leader changes meanwhile: each leader has its own backup. */
+async function fetchBackup(target: ClusterTarget): Promise<{ readonly bytes: Uint8Array; readonly revision: number }> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await fetchedOnce(target);
+      return await fetchBackupOnce(target);
     } catch (error) {
       if (!isRemusterError(error, 'PRECONDITION') || attempt === attemptsMax) throw error;
       printNotice(error.message);
@@ -73,7 +73,9 @@ async function fetched(target: ClusterTarget): Promise<{ readonly bytes: Uint8Ar
   }
 }
 
-async function fetchedOnce(target: ClusterTarget): Promise<{ readonly bytes: Uint8Array; readonly revision: number }> {
+async function fetchBackupOnce(
+  target: ClusterTarget,
+): Promise<{ readonly bytes: Uint8Array; readonly revision: number }> {
   const parts: Uint8Array[] = [];
   let part = await fetchPart(target, {});
   for (let offset = 0; ;) {
@@ -81,7 +83,7 @@ async function fetchedOnce(target: ClusterTarget): Promise<{ readonly bytes: Uin
     parts.push(bytes);
     offset += bytes.length;
     if (offset > fileBytesMax || part.size > fileBytesMax)
-      throw new RemusterError('TOO_LARGE', 'the backup is too large', 'no');
+      throw new RemusterError('TOO_LARGE', `the backup has more than ${fileBytesMax} bytes`, 'no');
     if (part.last) return { bytes: new Uint8Array(Buffer.concat(parts)), revision: part.revision };
     if (bytes.length === 0) throw new RemusterError('MALFORMED', 'the node sent an empty part');
     part = await fetchPart(target, { id: part.id, offset: String(offset) });
@@ -92,8 +94,8 @@ async function fetchPart(target: ClusterTarget, query: Readonly<Record<string, s
   return (await getJson(target, withQuery('/v1/registry/snapshot', query), partTimeoutMs)) as BackupPart;
 }
 
-/** Durable under its name, or not there. What the registry holds is not for everybody to read. */
-function write(file: string, bytes: Uint8Array): void {
+/** The file exists complete and durable, or not at all. Only its owner may read it. */
+function writeBackup(file: string, bytes: Uint8Array): void {
   const partial = `${file}.${randomBytes(4).toString('hex')}.partial`;
   try {
     const handle = openSync(partial, 'wx', 0o600);
@@ -115,26 +117,26 @@ export type SnapshotRestoreFlags = TargetFlags &
   ConfirmFlags & { readonly output: OutputFormat; readonly dryRun?: true; readonly reason?: string };
 
 export async function registrySnapshotRestoreCommand(file: string, flags: SnapshotRestoreFlags): Promise<number> {
-  const bytes = read(file);
+  const bytes = readBackup(file);
   const target = await resolveTarget(flags);
   const name = await registryName(target);
   const { entries, revision } = decodeBackup(bytes, name);
   const keys = [...entries].length;
-  const thing = { file, cluster: name, revision, keys, bytes: bytes.length };
+  const result = { file, cluster: name, revision, keys, bytes: bytes.length };
   if (flags.dryRun !== true) {
-    await confirm(`Replace the registry of ${stripControls(name)} by ${keys} keys of ${file}?`, flags, 'refuse');
-    await send(target, bytes, flags.reason);
+    await confirm(`Replace the registry of ${stripControls(name)} by the ${keys} keys of ${file}?`, flags, 'refuse');
+    await sendBackup(target, bytes, flags.reason);
   }
-  const done = { ...thing, restored: flags.dryRun !== true };
-  const lines: [string, string][] = [...linesOf(thing), ['RESTORED', done.restored ? 'yes' : 'no (dry run)']];
+  const done = { ...result, restored: flags.dryRun !== true };
+  const lines: [string, string][] = [...snapshotLines(result), ['RESTORED', done.restored ? 'yes' : 'no (dry run)']];
   printData(await renderObject(flags.output, done, { name: file, lines }));
   return exitOk;
 }
 
-function read(file: string): Uint8Array {
+function readBackup(file: string): Uint8Array {
   try {
     if (statSync(file).size > fileBytesMax)
-      throw new RemusterError('TOO_LARGE', `${file} is too large for a backup`, 'no');
+      throw new RemusterError('TOO_LARGE', `${file} has more than ${fileBytesMax} bytes, which no backup has`, 'no');
     return new Uint8Array(readFileSync(file));
   } catch (error) {
     if (isRemusterError(error)) throw error;
@@ -143,7 +145,7 @@ function read(file: string): Uint8Array {
   }
 }
 
-async function send(target: ClusterTarget, bytes: Uint8Array, reason: string | undefined): Promise<void> {
+async function sendBackup(target: ClusterTarget, bytes: Uint8Array, reason: string | undefined): Promise<void> {
   const id = randomBytes(16).toString('hex');
   for (let offset = 0; offset < bytes.length; offset += backupPartBytesMax) {
     const part = bytes.subarray(offset, offset + backupPartBytesMax);
@@ -152,16 +154,16 @@ async function send(target: ClusterTarget, bytes: Uint8Array, reason: string | u
   }
 }
 
-/** Again only after a refusal that promises that nothing happened, such as a change of leaders. */
+/** Retries only an error that is retryable and has changed nothing, such as a leader change. */
 async function sendPart(target: ClusterTarget, part: object): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
       await sendJson(target, 'POST', '/v1/registry/snapshot', part, partTimeoutMs);
       return;
     } catch (error) {
-      const mayRepeat = isRemusterError(error) && error.row.retryable && error.stateChanged === 'no';
-      if (!mayRepeat || attempt === partAttemptsMax) throw error;
-      await pause(againMs);
+      const isRetryable = isRemusterError(error) && error.row.retryable && error.stateChanged === 'no';
+      if (!isRetryable || attempt === partAttemptsMax) throw error;
+      await pause(retryDelayMs);
     }
   }
 }

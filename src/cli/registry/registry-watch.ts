@@ -1,6 +1,6 @@
 /**
- * `remuster registry watch [PREFIX]`: registry changes as JSON lines; resumes by revision, ends when history was
- * compacted.
+ * `remuster registry watch [PREFIX]`: prints registry changes as they happen. Resumes by revision after a broken
+ * connection; ends with an error when the revisions it needs were compacted.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { RemusterError, parseErrorCode, isRemusterError } from '../../base/errors.ts';
@@ -17,7 +17,7 @@ type Change =
       })
   | { readonly kind: 'delete'; readonly key: string; readonly modRevision: number };
 
-type Told = {
+type WatchEvent = {
   readonly from?: number;
   readonly revision?: number;
   readonly changes?: readonly Change[];
@@ -37,16 +37,16 @@ export async function registryWatchCommand(
   let next = flags.from;
   for (let failures = 0; ; failures++) {
     try {
-      for await (const told of readEvents(target, pathOf(prefix, next))) {
+      for await (const event of readEvents(target, pathOf(prefix, next))) {
         failures = 0;
-        next = follow(told as Told, target, next, format);
+        next = follow(event as WatchEvent, target, next, format);
       }
     } catch (error) {
-      // The first attempt tells whether the address is right; later on the node may be restarting.
+      // The first attempt fails at a wrong address; a later one may fail because the node restarts.
       const isLost = isRemusterError(error, 'UNREACHABLE') && next !== undefined && next !== flags.from;
       if (!isLost || failures >= reconnectsMax) throw error;
     }
-    printNotice('the node ended the stream; reconnecting');
+    printNotice('the node closed the watch: reconnecting');
     await pause(reconnectMs);
   }
 }
@@ -55,23 +55,28 @@ function pathOf(prefix: string, from: number | undefined): string {
   return withQuery('/v1/registry/watch', { prefix, ...(from === undefined ? {} : { from: String(from) }) });
 }
 
-/** The revision from which to go on. */
-function follow(told: Told, target: ClusterTarget, next: number | undefined, format: OutputFormat): number | undefined {
-  if (told.failed !== undefined) throw new RemusterError(parseErrorCode(told.failed.code), told.failed.message);
-  if (told.compacted !== undefined) {
-    const { oldestRevision } = told.compacted;
+/** Prints an event; returns the revision from which to resume. */
+function follow(
+  event: WatchEvent,
+  target: ClusterTarget,
+  next: number | undefined,
+  format: OutputFormat,
+): number | undefined {
+  if (event.failed !== undefined) throw new RemusterError(parseErrorCode(event.failed.code), event.failed.message);
+  if (event.compacted !== undefined) {
+    const { oldestRevision } = event.compacted;
     throw new RemusterError(
       'PRECONDITION',
-      `history before revision ${oldestRevision} is gone: list the keys again and watch with --from ${oldestRevision}`,
+      `the revisions before ${oldestRevision} were compacted: list the keys, then watch with --from ${oldestRevision}`,
     );
   }
-  if (told.from !== undefined) {
-    if (next === undefined) printNotice(`watching ${target.addr} from revision ${told.from} on`);
-    return told.from;
+  if (event.from !== undefined) {
+    if (next === undefined) printNotice(`watching the registry at ${target.addr} from revision ${event.from} on`);
+    return event.from;
   }
-  if (told.revision === undefined) return next;
-  for (const change of told.changes ?? []) printData(lineOf(change, told.revision, format));
-  return told.revision + 1;
+  if (event.revision === undefined) return next;
+  for (const change of event.changes ?? []) printData(lineOf(change, event.revision, format));
+  return event.revision + 1;
 }
 
 function lineOf(change: Change, revision: number, format: OutputFormat): string {

@@ -1,4 +1,7 @@
-/** `remuster registry get|list|put|delete`: reads and writes registry keys, with conditions. */
+/**
+ * `remuster registry get|list|put|delete`: reads and writes registry keys; a write can depend on the version of the
+ * key.
+ */
 import { RemusterError } from '../../base/errors.ts';
 import { confirm, type ConfirmFlags } from '../command/confirm.ts';
 import { exitOk } from '../command/exit.ts';
@@ -10,7 +13,7 @@ import { printData } from '../output/terminal.ts';
 export type RegistryEntryView = {
   readonly key: string;
   readonly value: string;
-  /** The value is no text: these are its bytes. */
+  /** The value is not UTF-8: `value` has its bytes in hex. */
   readonly encoding?: 'hex';
   readonly version: number;
   readonly createRevision: number;
@@ -38,10 +41,10 @@ export function abbreviateValue(value: string): string {
 
 export async function registryGetCommand(
   key: string,
-  flags: TargetFlags & Stale,
+  flags: TargetFlags & StaleFlag,
   format: OutputFormat,
 ): Promise<number> {
-  const entry = await entryOf(await resolveTarget(flags), key, flags);
+  const entry = await fetchEntry(await resolveTarget(flags), key, flags);
   const lines: [string, string][] = [
     ['KEY', entry.key],
     ['VALUE', entry.value],
@@ -54,33 +57,33 @@ export async function registryGetCommand(
   return exitOk;
 }
 
-type Stale = { readonly stale?: true };
+type StaleFlag = { readonly stale?: true };
 
-function staleness({ stale }: Stale): { readonly stale?: '' } {
+function staleQuery({ stale }: StaleFlag): { readonly stale?: '' } {
   return stale === true ? { stale: '' } : {};
 }
 
-async function entryOf(target: ClusterTarget, key: string, flags: Stale): Promise<RegistryEntryView> {
-  const query = { key, ...staleness(flags) };
+async function fetchEntry(target: ClusterTarget, key: string, flags: StaleFlag): Promise<RegistryEntryView> {
+  const query = { key, ...staleQuery(flags) };
   const { items } = (await getJson(target, withQuery('/v1/registry', query))) as Page;
   const [entry] = items;
   if (entry === undefined) throw new RemusterError('UNKNOWN_KEY', `there is no key ${JSON.stringify(key)}`);
   return entry;
 }
 
-/** Page by page: what changes meanwhile may be seen or not. */
+/** Reads page by page: a change meanwhile may be seen or not. */
 export async function registryListCommand(
   prefix: string,
-  flags: TargetFlags & Stale & { readonly limit?: number },
+  flags: TargetFlags & StaleFlag & { readonly limit?: number },
   format: OutputFormat,
 ): Promise<number> {
   const target = await resolveTarget(flags);
-  const most = flags.limit ?? Number.POSITIVE_INFINITY;
+  const entriesMax = flags.limit ?? Number.POSITIVE_INFINITY;
   const entries: RegistryEntryView[] = [];
-  for (let more = true; more && entries.length < most;) {
-    const limit = String(Math.min(pageEntries, most - entries.length));
+  for (let more = true; more && entries.length < entriesMax;) {
+    const limit = String(Math.min(pageEntries, entriesMax - entries.length));
     const last = entries.at(-1)?.key;
-    const query = { prefix, limit, ...(last === undefined ? {} : { after: last }), ...staleness(flags) };
+    const query = { prefix, limit, ...(last === undefined ? {} : { after: last }), ...staleQuery(flags) };
     const page = (await getJson(target, withQuery('/v1/registry', query))) as Page;
     entries.push(...page.items);
     more = page.more && page.items.length > 0;
@@ -93,14 +96,14 @@ export type WriteFlags = TargetFlags & { readonly output: OutputFormat; readonly
 
 export async function registryPutCommand(key: string, value: string, flags: WriteFlags): Promise<number> {
   const { ifVersion } = flags;
-  const answer = await sendJson(await resolveTarget(flags), 'PUT', '/v1/registry', { key, value, ifVersion });
-  const { schemaVersion: _, ...thing } = answer as { schemaVersion: number; version: number; revision: number };
+  const reply = await sendJson(await resolveTarget(flags), 'PUT', '/v1/registry', { key, value, ifVersion });
+  const { schemaVersion: _, ...result } = reply as { schemaVersion: number; version: number; revision: number };
   const lines: [string, string][] = [
     ['KEY', key],
-    ['VERSION', String(thing.version)],
-    ['REVISION', String(thing.revision)],
+    ['VERSION', String(result.version)],
+    ['REVISION', String(result.revision)],
   ];
-  printData(await renderObject(flags.output, thing, { name: key, lines }));
+  printData(await renderObject(flags.output, result, { name: key, lines }));
   return exitOk;
 }
 
@@ -109,22 +112,22 @@ export async function registryDeleteCommand(
   flags: WriteFlags & ConfirmFlags & { readonly dryRun?: true; readonly reason?: string },
 ): Promise<number> {
   const target = await resolveTarget(flags);
-  const { version } = await entryOf(target, key, {});
+  const { version } = await fetchEntry(target, key, {});
   const { ifVersion } = flags;
   if (flags.dryRun === true) {
-    const thing = { key, version, dryRun: true };
-    printData(await renderObject(flags.output, thing, { name: key, lines: [['WOULD DELETE', key]] }));
+    const result = { key, version, dryRun: true };
+    printData(await renderObject(flags.output, result, { name: key, lines: [['WOULD DELETE', key]] }));
     return exitOk;
   }
   await confirm(`Delete ${key} (version ${version})?`, flags, 'refuse');
   const condition = ifVersion === undefined ? {} : { ifVersion: String(ifVersion) };
   const path = withQuery('/v1/registry', { key, reason: flags.reason ?? '', ...condition });
-  const answer = await sendJson(target, 'DELETE', path);
-  const { schemaVersion: _, ...thing } = answer as { schemaVersion: number; deleted: number; revision: number };
+  const reply = await sendJson(target, 'DELETE', path);
+  const { schemaVersion: _, ...result } = reply as { schemaVersion: number; deleted: number; revision: number };
   const lines: [string, string][] = [
     ['DELETED', key],
-    ['REVISION', String(thing.revision)],
+    ['REVISION', String(result.revision)],
   ];
-  printData(await renderObject(flags.output, thing, { name: key, lines }));
+  printData(await renderObject(flags.output, result, { name: key, lines }));
   return exitOk;
 }

@@ -1,3 +1,4 @@
+/** The starter module: it bundles, and its test passes. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -13,7 +14,7 @@ import { newModuleCommand } from './new-module.ts';
 const source = (file: string): string => pathToFileURL(resolve(import.meta.dirname, '../..', file)).href;
 
 test(
-  'a new module can be bundled, its test passes, and nothing is ever written over',
+  'new module writes a module that can be bundled and a test that passes, and never overwrites a file',
   { timeout: 120_000 },
   async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'remuster-new-'));
@@ -23,17 +24,17 @@ test(
     assert.equal(newModuleCommand('my-things.v2', folder), 0);
     t.mock.restoreAll();
     assert.ok((await bundleModule(join(folder, 'my-things.v2.ts'))).length > 0);
-    // As if the package were installed there.
+    // The imports of the package become paths of the source tree.
     for (const name of ['my-things.v2.ts', 'my-things.v2.test.ts']) {
       const text = readFileSync(join(folder, name), 'utf8');
-      const inPlace = text
+      const linked = text
         .replaceAll("'remuster/testing'", `'${source('simulation/testing.ts')}'`)
         .replaceAll("'remuster'", `'${source('containers/module.ts')}'`);
-      writeFileSync(join(folder, name), inPlace);
+      writeFileSync(join(folder, name), linked);
     }
     const { NODE_TEST_CONTEXT: _, ...env } = process.env;
-    const words = ['--test', '--test-reporter=tap', join(folder, 'my-things.v2.test.ts')];
-    const { stdout } = await promisify(execFile)(process.execPath, words, { env, timeout: 60_000 });
+    const args = ['--test', '--test-reporter=tap', join(folder, 'my-things.v2.test.ts')];
+    const { stdout } = await promisify(execFile)(process.execPath, args, { env, timeout: 60_000 });
     assert.match(stdout, /^# pass 1$/m);
     assert.throws(() => newModuleCommand('my-things.v2', folder), { code: 'PRECONDITION' });
     assert.throws(() => newModuleCommand('../up', folder), { code: 'BAD_ARGUMENT' });

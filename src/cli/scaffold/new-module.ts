@@ -1,4 +1,4 @@
-/** `remuster new module NAME`: starter module with its test. */
+/** `remuster new module NAME`: writes a starter module and its test. */
 import { RemusterError } from '../../base/errors.ts';
 import { namePattern } from '../../base/ids.ts';
 import { exitOk } from '../command/exit.ts';
@@ -7,28 +7,32 @@ import { printData, printNotice } from '../output/terminal.ts';
 
 export function newModuleCommand(name: string, folder: string): number {
   if (!namePattern.test(name))
-    throw new RemusterError('BAD_ARGUMENT', `${JSON.stringify(name)} cannot be the name of a module`);
+    throw new RemusterError(
+      'BAD_ARGUMENT',
+      `${JSON.stringify(name)} is not a valid module name: use lower-case letters, digits, '.', '-' and '_'`,
+    );
   const files = { [`${name}.ts`]: moduleText(name), [`${name}.test.ts`]: testText(name) };
   const paths = writeNewFiles(folder, files);
   printData(paths.join('\n'));
-  printNotice(`try it:   node --test ${paths[1]}`);
+  printNotice(`test it:   node --test ${paths[1]}`);
   printNotice(
-    `run it:   remuster module deploy ${paths[0]} && remuster pool create ${name} --module ${name} --containers 8`,
+    `deploy it: remuster module deploy ${paths[0]} && remuster pool create ${name} --module ${name} --containers 8`,
   );
-  printNotice(`call it:  remuster call ${name} add '["apples", 3]' --hash apples`);
+  printNotice(`call it:   remuster call ${name} add '["apples", 3]' --hash apples`);
   return exitOk;
 }
 
 function moduleText(name: string): string {
   return `/**
- * A stateful service. A pool of it has many containers, each with a part of the keys: one number per key here.
- * One writing call at a time runs in a container. What it wrote is kept when it returns, and not at all when it throws.
+ * A stateful service: one number per key. A pool of this module has many containers, each with a part of the keys.
+ * A container runs one writing call at a time. Its writes are committed when it returns, and rolled back when it
+ * throws.
  */
 import { type Context, module } from ${quoteSpecifier('remuster')};
 
 export const ${identifierOf(name, 'module')} = module('${name}', {
   methods: {
-    /** Writes: durable, and in all copies, before the caller gets the answer. */
+    /** A writing method: the caller gets the result when the write is durable on all in-sync copies. */
     add: (ctx: Context, key: string, by: number): number => {
       if (!Number.isFinite(by)) throw new TypeError('add takes a number');
       const sum = (ctx.state.get<number>(key) ?? 0) + by;
@@ -36,10 +40,10 @@ export const ${identifierOf(name, 'module')} = module('${name}', {
       return sum;
     },
 
-    /** Only reads, so such calls may overlap. */
+    /** A readonly method: such calls may run concurrently. */
     read: { readonly: true, run: (ctx: Context, key: string): number => ctx.state.get<number>(key) ?? 0 },
 
-    /** Asked of all containers at once (\`broadcast\`), and made one result. */
+    /** Called on all containers (\`broadcast\`); \`aggregate\` combines their results. */
     total: {
       readonly: true,
       run: (ctx: Context): number => {
@@ -51,7 +55,7 @@ export const ${identifierOf(name, 'module')} = module('${name}', {
     },
   },
 
-  // Also possible: init, restart, recover, migrate, expand, workRemaining, scheduleRecover, route.
+  // Optional hooks: init, restart, recover, migrate, expand, workRemaining, scheduleRecover, route.
 });
 `;
 }
@@ -63,7 +67,7 @@ import { test } from 'node:test';
 import { simulate } from ${quoteSpecifier('remuster/testing')};
 import { ${definition} } from ${quoteSpecifier(`./${name}.ts`)};
 
-test('${name} counts, and what it has counted outlives a node', async () => {
+test('${name} keeps its counts when a node is lost', async () => {
   const cluster = await simulate({ nodes: 3, modules: [${definition}] });
   await cluster.createPool('things', ${definition}, { containers: 4 });
   const things = cluster.pool(${definition}, 'things');

@@ -105,6 +105,6 @@ export function jobReport(status: Report['status'], failed: number, request?: Jo
       : [{ facts, status: 'COMPLETED' as const, summary, completed: 100, failed, elapsedMs: 9_000 }];
   return buildReport({
     ...{ jobId: 'j1', name: 'checkout', status, elapsedMs: 10_000, workflows: one, attempts: [] },
-    incidents: [{ time: '2026-01-01T10:00:00.000Z', type: 'worker.lost', node: 'w2', effect: 'unit 1 begins anew' }],
+    incidents: [{ time: '2026-01-01T10:00:00.000Z', type: 'worker.lost', node: 'w2', effect: 'unit 1 restarts' }],
   });
 }
