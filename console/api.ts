@@ -1,5 +1,6 @@
 /**
- * Requests to the node that serves the console: JSON, and event streams that resume. The token is kept for this tab only.
+ * Requests to the node that serves the console: JSON, and event streams that resume. The token is kept for this tab
+ * only.
  */
 export type ConsoleMember = {
   readonly name: string;
@@ -69,7 +70,9 @@ export async function fetchJson<T>(path: string): Promise<T> {
   return body;
 }
 
-/** Calls `onEvent` for each event until `signal` aborts. Reconnects after a failure and resumes after the last event. */
+/**
+ * Calls `onEvent` for each event until `signal` aborts. Reconnects after a failure and resumes after the last event.
+ */
 export async function followEvents(path: string, signal: AbortSignal, onEvent: (data: unknown) => void): Promise<void> {
   let lastId: string | undefined;
   while (!signal.aborted) {
