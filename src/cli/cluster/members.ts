@@ -3,7 +3,7 @@ import { getJson } from '../command/http-client.ts';
 import { type Column, type OutputFormat, renderList } from '../output/render.ts';
 import { resolveTarget, type TargetFlags } from '../command/target.ts';
 import { type StateReason, activateCommand, isLateReturn } from '../../registration/node-modes.ts';
-import type { MemberRow } from '../../node/core/node-status.ts';
+import type { MemberRow } from '../../node/membership/member-rows.ts';
 import { stripControls } from '../output/terminal.ts';
 import { printOrWatch } from '../command/watch.ts';
 

@@ -1,7 +1,7 @@
 /** `remuster node show|activate`: one node with its registration and drain, and the activation of a drained node. */
 import { exitOk } from '../command/exit.ts';
 import { getJson, postJson } from '../command/http-client.ts';
-import type { MemberRow } from '../../node/core/node-status.ts';
+import type { MemberRow } from '../../node/membership/member-rows.ts';
 import type { DrainProgress } from '../../placement/operations/drain-progress.ts';
 import { type OutputFormat, renderObject } from '../output/render.ts';
 import { resolveTarget, type ClusterTarget, type TargetFlags } from '../command/target.ts';
