@@ -46,7 +46,7 @@ export const errorTable = {
   ),
   CANCELLED: errorRow(
     'The caller cancelled the operation.',
-    'Nothing to do if you cancelled it; otherwise look for the caller that did.',
+    'Nothing to do if you cancelled it; otherwise find the caller that did.',
     {
       stateChanged: 'maybe',
       httpStatus: 499,
@@ -54,18 +54,18 @@ export const errorTable = {
     },
   ),
   CAPACITY: errorRow(
-    'A bounded queue is full: the request was refused before it had any effect.',
+    'A bounded queue or table is full: the request was refused before it had any effect.',
     'Retry with backoff and jitter; add capacity if it persists.',
     { ...retryLater, httpStatus: 429 },
   ),
   CONNECTION_LOST: errorRow(
     'The connection was lost before the complete reply arrived.',
-    'Check that the other side runs and can be reached.',
+    'Check that the other process runs and that the network reaches it.',
     { stateChanged: 'maybe', retryable: true, httpStatus: 502, exitCode: 3 },
   ),
   DEADLINE: errorRow(
     'The deadline passed before a reply arrived.',
-    'Allow more time, or look with `remuster status` at what the cluster waits for.',
+    'Allow more time, or check with `remuster status` what the cluster waits for.',
     { stateChanged: 'maybe', retryable: true, httpStatus: 504, exitCode: 4 },
   ),
   DRAINED: errorRow(
@@ -74,13 +74,13 @@ export const errorTable = {
     { ...retryLater, stateChanged: 'maybe' },
   ),
   FENCED: errorRow(
-    'The sender acted under an older fence than the receiver has already seen.',
-    'Send it to the current owner or leader; a node asks the leader for its current role.',
+    'The fence of the request is older than one that the receiver has already accepted.',
+    'Send the request to the current owner or leader.',
     { stateChanged: 'maybe', httpStatus: 409 },
   ),
   FORBIDDEN: errorRow(
     'The sender is authenticated, but its role does not permit this.',
-    'Use a token or a node whose role permits it.',
+    'Send the request with a token, or from a node, whose role permits it.',
     {
       httpStatus: 403,
     },
@@ -96,22 +96,22 @@ export const errorTable = {
   ),
   LEASE_EXPIRED: errorRow(
     'The lease expired, was revoked or never existed.',
-    'Its keys are deleted and its holder counts as gone: grant a new lease and start from the current state of the registry.',
+    'Its keys are deleted: request a new lease and start from the current state of the registry.',
     { stateChanged: 'maybe', httpStatus: 409 },
   ),
   MALFORMED: errorRow(
     'Received bytes do not follow the protocol.',
-    'Look for another program on this port, or for a damaged network link.',
+    'Check whether another program uses this port, or whether a network link is damaged.',
     { stateChanged: 'maybe' },
   ),
   NETWORK_TIMEOUT: errorRow(
-    'No owner could be reached within the retry limit.',
-    'Check `remuster members`, and retry when the cluster has recovered.',
+    'The call reached no owner of its container within the retry time.',
+    'Check the nodes with `remuster members`, and retry when the cluster has recovered.',
     { stateChanged: 'maybe', retryable: true, httpStatus: 504, exitCode: 4 },
   ),
   NOT_LEADER: errorRow(
-    'This node is not the leader of the group that decides this.',
-    'Send the request to the leader that the message names.',
+    'This node is not the leader of its manager group.',
+    'Send the request to the leader; `remuster status` names it.',
     {
       ...retryLater,
       stateChanged: 'maybe',
@@ -119,7 +119,7 @@ export const errorTable = {
   ),
   NO_QUORUM: errorRow(
     'No majority of the configured voters is reachable, so no decision is possible.',
-    'Bring voters back, or wait until the owner has its serving lease again.',
+    'Start the missing managers, or wait until the owner has renewed its serving lease.',
     { ...retryLater, stateChanged: 'maybe', exitCode: 5 },
   ),
   PARTIAL: errorRow(
@@ -146,12 +146,12 @@ export const errorTable = {
     },
   ),
   REPLAYED: errorRow(
-    'A message was received before, or is older than the replay window.',
+    'The message was received before, or it is older than the replay window.',
     'Look for duplicated packets or a cloned data directory; otherwise suspect an attack.',
     { stateChanged: 'maybe', httpStatus: 409 },
   ),
   RETRIES_EXHAUSTED: errorRow(
-    'All allowed attempts failed.',
+    'All allowed attempts of a unit failed.',
     'The incidents in the report show why each attempt failed.',
     { stateChanged: 'maybe' },
   ),
@@ -166,7 +166,7 @@ export const errorTable = {
   }),
   STORE_CORRUPT: errorRow(
     'Stored data does not match its checksum.',
-    'The damaged data is not used; it is restored from a healthy replica if there is one.',
+    'The node does not use the damaged data and restores it from a healthy replica if there is one; otherwise restore a backup.',
     { stateChanged: 'maybe', httpStatus: 500 },
   ),
   STORE_FAILED: errorRow(
@@ -175,14 +175,18 @@ export const errorTable = {
     { ...retryLater, stateChanged: 'maybe', httpStatus: 500 },
   ),
   STORE_FULL: errorRow(
-    'The disk or the quota is full: nothing was written, and no data is lost.',
-    'Free space or raise the quota; writing resumes by itself.',
+    'The disk or its quota is full: nothing was written, and no data was lost.',
+    'Free space or raise the quota; writes then resume without a restart.',
     { ...retryLater, httpStatus: 507 },
   ),
-  TOO_LARGE: errorRow('A message or value exceeds its size limit.', 'Send less data, or use a stream.', {
-    stateChanged: 'maybe',
-    httpStatus: 413,
-  }),
+  TOO_LARGE: errorRow(
+    'A message or value exceeds its size limit.',
+    'Send less data per request, or use a stream; docs/reference/limits.md lists the limits.',
+    {
+      stateChanged: 'maybe',
+      httpStatus: 413,
+    },
+  ),
   UNAUTHENTICATED: errorRow(
     'The sender could not be authenticated.',
     'Check the secret, the cluster name and the token.',
@@ -218,8 +222,8 @@ export const errorTable = {
     httpStatus: 404,
   }),
   UNREACHABLE: errorRow(
-    'The other side cannot be reached: connection refused, reset, or no route.',
-    'Check that it runs and that the address is correct.',
+    'The other process cannot be reached: connection refused, reset, or no route.',
+    'Check that the process runs and that the address is correct.',
     { ...retryLater, exitCode: 3 },
   ),
   WEAK_SECRET: errorRow(
@@ -234,7 +238,7 @@ export const errorTable = {
   ),
   WORKFLOW_TIMEOUT: errorRow(
     'The workflow did not end within its time limit.',
-    'Allow more time, or find out what it waits for.',
+    'Allow more time, or find with `remuster job explain ID` what it waits for.',
     { stateChanged: 'maybe', exitCode: 4 },
   ),
 } as const satisfies Record<string, ErrorRow>;

@@ -9,31 +9,31 @@ export const containerOptionRows = {
   modules: optionRow(
     textListOption('path', 64),
     [],
-    'Files or packages with modules, loaded at start; each export that is a module counts, and the kv module is always there.',
+    'Files or packages with modules, loaded at start; every exported module becomes available, and the kv module always is.',
   ),
   servingLeaseMs: timeOptionRow(
     100,
     hour,
     { local: 5_000, lan: 5_000, wan: 20_000, classic: 20_000 },
-    'How long a worker may serve its containers after the leading manager last heard of it; it stops by itself earlier.',
+    'How long a worker may serve its containers without a renewal by the leading manager; it stops by itself at 0.8 of this time.',
   ),
   callRetryMs: timeOptionRow(
     100,
     hour,
     { local: 30_000, lan: 30_000, wan: 60_000, classic: 30_000 },
-    'How long a call looks for an owner that it can reach before it ends with NETWORK_TIMEOUT.',
+    'How long a call retries to reach an owner before it fails with NETWORK_TIMEOUT.',
   ),
   copyAckTimeoutMs: timeOptionRow(
     10,
     hour,
     { local: 1_000, lan: 1_000, wan: 5_000, classic: 5_000 },
-    'How long an owner waits for one of its copies before it goes on without it.',
+    'How long an owner waits for the acknowledgement of a copy before it continues without that copy.',
   ),
   copyRepairDelayMs: timeOptionRow(
     0,
     24 * hour,
     { local: 10_000, lan: 10_000, wan: 60_000, classic: 30_000 },
-    'How long a node with copies may be gone before they are made anew elsewhere.',
+    'How long a node that holds copies may be gone before its copies are recreated on other nodes.',
   ),
 } as const;
 
@@ -49,17 +49,17 @@ type ContainerRelation = {
   readonly holds: (options: ContainerValues & ControlPlaneValues) => boolean;
 };
 
-/** Stop by oneself (0.8) < lease < given to others (1.1) < end of a call that waits for it. */
+/** The owner stops (0.8 leases) < the lease ends < a takeover is allowed (1.1 leases) < a waiting call fails. */
 export const containerOptionRelations: readonly ContainerRelation[] = [
   {
     options: ['servingLeaseMs', 'electionTimeoutMs'],
-    sentence: 'servingLeaseMs must be at least 4 times electionTimeoutMs, or containers pause with each new leader.',
+    sentence: 'servingLeaseMs must be at least 4 times electionTimeoutMs, or containers pause at every leader change.',
     holds: (o) => o.servingLeaseMs >= 4 * o.electionTimeoutMs,
   },
   {
     options: ['callRetryMs', 'servingLeaseMs'],
     sentence:
-      'callRetryMs must be at least 1.3 times servingLeaseMs, or calls end before their container has recovered.',
+      'callRetryMs must be at least 1.3 times servingLeaseMs, or calls fail before their container has recovered.',
     holds: (o) => o.callRetryMs >= 1.3 * o.servingLeaseMs,
   },
 ];

@@ -16,79 +16,79 @@ export const controlPlaneOptionRows = {
   registry: optionRow(
     choiceOption(['embedded', 'etcd', 'none']),
     'embedded',
-    'Who keeps what the cluster agrees on: the managers themselves, an etcd cluster, or nobody (membership only).',
+    'Where the cluster keeps its shared state: on the managers (embedded), in an etcd cluster (etcd), or nowhere (none: membership only).',
   ),
-  etcdEndpoints: optionRow(addressListOption(16), [], 'Addresses of the etcd cluster, with registry etcd.'),
+  etcdEndpoints: optionRow(addressListOption(16), [], 'Addresses of the etcd cluster, for registry etcd.'),
   leaderTtlMs: timeOptionRow(
     2_000,
     hour,
     { local: 10_000, lan: 10_000, wan: 15_000, classic: 15_000 },
-    'With registry etcd: how long a leading manager counts as leading after its last renewal.',
+    'For registry etcd: how long a manager stays the leader after its last renewal.',
   ),
   bootstrap: optionRow(
     booleanOption,
     false,
-    'Begin a new group of managers without asking others whether there is one; only at the very first start of one manager.',
+    'Create a new manager group without asking other nodes whether one exists; only for the very first start of one manager.',
   ),
   heartbeatMs: timeOptionRow(
     10,
     hour,
     { local: 100, lan: 100, wan: 500, classic: 500 },
-    'Pause between two signs of life of the leading manager.',
+    'Interval between two heartbeats of the leading manager.',
   ),
   electionTimeoutMs: timeOptionRow(
     50,
     hour,
     { local: 700, lan: 700, wan: 3_500, classic: 5_000 },
-    'Silence of the leading manager after which another one may be elected; each waits up to twice as long, by lot; a round trip of more than half of it leaves managers unable to decide.',
+    'Time without a heartbeat of the leader after which a manager may start an election, at a random moment within twice this time; managers with a round trip of more than half of it cannot decide anything.',
   ),
   electionPriority: optionRow(
     integerOption('priority', { min: 0, max: 10 }),
     0,
-    'Who stands first when nobody leads: 0 first, 10 last.',
+    'Rank of this manager in elections: 0 stands first, 10 last.',
   ),
   votersMax: optionRow(
     integerOption('count', { min: 1, max: 9 }),
     5,
-    'Managers of a datacenter that vote; further ones follow and take the place of those that are lost.',
+    'Managers of a datacenter that vote; additional managers follow the log and replace lost voters.',
   ),
   replaceVoterAfterMs: timeOptionRow(
     0,
     30 * day,
     { local: 600_000, lan: 600_000, wan: 1_800_000, classic: 600_000 },
-    'How long a voter may be dead before another manager takes its place; 0 leaves that to operators.',
+    'How long a voter may be dead before another manager replaces it; 0 leaves that to operators.',
   ),
   registrationTtlMs: timeOptionRow(
     1_000,
     day,
     { local: 32_000, lan: 32_000, wan: 32_000, classic: 32_000 },
-    'How long a node counts as present after its last renewal; it renews three times as often.',
+    'How long the registration of a node stays valid after its last renewal; the node renews it three times as often.',
   ),
   rejoin: optionRow(
     choiceOption([...rejoinPolicies]),
     'drained',
-    'How a node returns whose registration ran out while the cluster went on: drained until `remuster node activate`, active at once, or (auto) after rejoinHold without incident; a node that an operator drained stays drained.',
+    'Mode in which a node returns whose registration expired while the cluster went on: drained until `remuster node activate`, active at once, or (auto) active after rejoinHold without an incident; a node that an operator drained stays drained.',
   ),
   rejoinHoldMs: optionRow(
     durationOption({ min: 0, max: day }),
     60_000,
-    'How long a returned node must be well before rejoin auto makes it active.',
+    'How long a returned node must be healthy before rejoin auto makes it active.',
     { scaled: true },
   ),
   rebalance: optionRow(
     choiceOption(['off', 'manual', 'automatic']),
     'manual',
-    'Whether containers are moved to even out the load: never, when asked, or by itself; unless it is off, a worker that joins gets its share.',
+    'When containers move to even out the load: never (off), on command (manual) or by themselves (automatic); unless it is off, a worker that joins gets its share.',
   ),
   rebalanceEagerness: optionRow(
     choiceOption(['conservative', 'balanced', 'aggressive']),
     'balanced',
-    'From which imbalance on containers are moved, and how often.',
+    'How large an imbalance must be before containers move, and how often they move.',
   ),
   rebalanceStrategy: optionRow(
     choiceOption(['fair', 'balanced', 'weighted']),
     'balanced',
-    'What counts as load: the number of containers, that and what nodes report, or both against their capacity.',
+    'What counts as load: the number of containers (fair), that number and the reported load (balanced), or both relative to the capacity of each node (weighted).',
   ),
 } as const;
 
@@ -112,7 +112,7 @@ export const controlPlaneOptionRelations: readonly ControlRelation[] = [
   },
   {
     options: ['electionTimeoutMs', 'registrationTtlMs'],
-    sentence: 'registrationTtlMs must exceed electionTimeoutMs, or a change of leaders costs registrations.',
+    sentence: 'registrationTtlMs must exceed electionTimeoutMs, or registrations expire during a leader change.',
     holds: (o) => o.registrationTtlMs > o.electionTimeoutMs,
   },
   {

@@ -9,29 +9,29 @@ export const jobOptionRows = {
   cores: optionRow(
     integerOption('count', { min: 0, max: 1_024 }),
     0,
-    'How many cores of this worker jobs may use, each with a process of its own; 0 for as many as the machine has.',
+    'Cores of this worker that jobs may use, each with a process of its own; 0 means all cores of the machine.',
   ),
   warmRunnersMax: optionRow(
     integerOption('count', { min: 0, max: 1_024 }),
     1_024,
-    'At most so many processes of this worker wait for work, and never more than it has cores; with 0 each unit waits for its process to start.',
+    'Idle runner processes that this worker keeps ready, never more than it has cores; with 0 each unit waits for its process to start.',
   ),
   jobLeaseMs: timeOptionRow(
     500,
     hour,
     { local: 10_000, lan: 10_000, wan: 30_000, classic: 30_000 },
-    'How long a worker may go on with its work after the leading manager last heard of it; it stops by itself earlier.',
+    'How long a worker may run its units without a renewal by the leading manager; it stops by itself earlier.',
   ),
   jobResultBytesMax: optionRow(
     integerOption('bytes', { min: 1_000, max: 50_000_000 }),
     10_000_000,
-    'How large all results of one workflow may be together; every manager holds them in memory, and one unit gives at most 10 MB.',
+    'Total size of all results of one workflow; every manager holds them in memory, and one unit returns at most 10 MB.',
   ),
   jobTimeoutMs: timeOptionRow(
     1_000,
     7 * 24 * hour,
     { local: hour, lan: hour, wan: hour, classic: hour },
-    'How long a job may take in all, unless it says so itself.',
+    'How long a job may take in total, unless the job sets a limit of its own.',
   ),
 } as const;
 
@@ -50,7 +50,7 @@ type JobRelation = {
 export const jobOptionRelations: readonly JobRelation[] = [
   {
     options: ['jobLeaseMs', 'electionTimeoutMs'],
-    sentence: 'jobLeaseMs must be at least 4 times electionTimeoutMs, or work ends with each new leader.',
+    sentence: 'jobLeaseMs must be at least 4 times electionTimeoutMs, or units end at every leader change.',
     holds: (o) => o.jobLeaseMs >= 4 * o.electionTimeoutMs,
   },
 ];

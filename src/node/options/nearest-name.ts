@@ -1,4 +1,4 @@
-/** "Did you mean": the nearest candidate by edit distance, or none: a far-fetched guess is worse. */
+/** "Did you mean": the nearest candidate by edit distance, or none, because a far-fetched guess is worse. */
 
 export function nearestName(typed: string, candidates: readonly string[]): string | undefined {
   const budget = Math.max(1, Math.floor(typed.length / 3));

@@ -1,4 +1,4 @@
-/** What a row of the options table is, and short constructors. Knows no option by name. */
+/** The type of a row of the options table, and its constructors. Knows no option by name. */
 import { durationOption, type OptionType } from './option-types.ts';
 
 export const profiles = ['local', 'lan', 'wan', 'classic'] as const;

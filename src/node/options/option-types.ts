@@ -7,22 +7,22 @@ export type ParsedOption<T> =
   | { readonly ok: false; readonly problem: string };
 
 export type OptionType<T> = {
-  /** What stands for the value in help, for example `host:port,...`. */
+  /** Placeholder of the value in help, for example `host:port,...`. */
   readonly syntax: string;
   readonly parse: (raw: unknown) => ParsedOption<T>;
-  /** The value as a person would write it. */
+  /** The value as an operator would type it. */
   readonly print: (value: T) => string;
 };
 
-function good<T>(value: T): ParsedOption<T> {
+function valid<T>(value: T): ParsedOption<T> {
   return { ok: true, value };
 }
 
-function bad(problem: string): { readonly ok: false; readonly problem: string } {
+function invalid(problem: string): { readonly ok: false; readonly problem: string } {
   return { ok: false, problem };
 }
 
-/** What a value looks like in a complaint: short, and safe in a log line. */
+/** A value inside an error message: short, and safe in a log line. */
 function quoted(raw: unknown): string {
   const text = JSON.stringify(raw) ?? String(raw);
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
@@ -33,8 +33,8 @@ export function textOption(syntax: string, lengthMax = 4_096): OptionType<string
     syntax,
     parse: (raw) => {
       const value = typeof raw === 'number' ? String(raw) : raw;
-      if (typeof value !== 'string' || value === '') return bad(`must be text, not ${quoted(raw)}`);
-      return value.length > lengthMax ? bad(`must not exceed ${lengthMax} characters`) : good(value);
+      if (typeof value !== 'string' || value === '') return invalid(`must be text, not ${quoted(raw)}`);
+      return value.length > lengthMax ? invalid(`must not exceed ${lengthMax} characters`) : valid(value);
     },
     print: (value) => value,
   };
@@ -44,36 +44,36 @@ export function textListOption(syntax: string, countMax: number): OptionType<rea
   return {
     syntax: `${syntax},...`,
     parse: (raw) => {
-      const parts = listed(raw);
-      if (parts === undefined) return bad(`must be ${syntax},..., not ${quoted(raw)}`);
-      return parts.length > countMax ? bad(`must not name more than ${countMax}`) : good(parts);
+      const parts = splitList(raw);
+      if (parts === undefined) return invalid(`must be ${syntax},..., not ${quoted(raw)}`);
+      return parts.length > countMax ? invalid(`must not name more than ${countMax}`) : valid(parts);
     },
     print: (value) => (value.length === 0 ? '(none)' : value.join(',')),
   };
 }
 
-/** Text that must never be repeated, not even in a complaint about it. */
+/** Text that is never printed, not even in an error about it. */
 export function secretOption(syntax: string): OptionType<string> {
   return {
     syntax,
     parse: (raw) =>
       typeof raw === 'string' && raw !== '' && raw.length <= 4_096
-        ? good(raw)
-        : bad('must be text of 1 to 4096 characters'),
+        ? valid(raw)
+        : invalid('must be text of 1 to 4096 characters'),
     print: () => '(hidden)',
   };
 }
 
-/** Several confidential texts, one per line or as a list. */
+/** Several secret texts, one per line or as a list. */
 export function secretListOption(syntax: string, countMax: number): OptionType<readonly string[]> {
   return {
     syntax,
     parse: (raw) => {
       const lines = typeof raw === 'string' ? raw.split('\n').map((line) => line.trim()) : raw;
       if (!Array.isArray(lines) || !lines.every((line) => typeof line === 'string'))
-        return bad('must be lines of text');
+        return invalid('must be lines of text');
       const filled = lines.filter((line) => line !== '');
-      return filled.length > countMax ? bad(`must not hold more than ${countMax} lines`) : good(filled);
+      return filled.length > countMax ? invalid(`must not hold more than ${countMax} lines`) : valid(filled);
     },
     print: (value) => (value.length === 0 ? '(none)' : `(${value.length} hidden)`),
   };
@@ -84,8 +84,8 @@ export function nameOption(syntax: string): OptionType<string> {
     syntax,
     parse: (raw) =>
       typeof raw === 'string' && namePattern.test(raw)
-        ? good(raw)
-        : bad(`must be lower-case letters, digits, '.', '_' or '-' (at most 63), not ${quoted(raw)}`),
+        ? valid(raw)
+        : invalid(`must be lower-case letters, digits, '.', '_' or '-' (at most 63), not ${quoted(raw)}`),
     print: (value) => value,
   };
 }
@@ -95,23 +95,23 @@ export function choiceOption<const T extends string>(words: readonly T[]): Optio
     syntax: words.join('|'),
     parse: (raw) => {
       const word = words.find((candidate) => candidate === raw);
-      return word === undefined ? bad(`must be one of ${words.join(', ')}, not ${quoted(raw)}`) : good(word);
+      return word === undefined ? invalid(`must be one of ${words.join(', ')}, not ${quoted(raw)}`) : valid(word);
     },
     print: (value) => value,
   };
 }
 
-/** One or more different words out of a set, separated by commas or as a list. */
+/** One or more different words of a set, separated by commas or as a list. */
 export function choiceListOption<const T extends string>(words: readonly T[]): OptionType<readonly T[]> {
   return {
     syntax: words.join(','),
     parse: (raw) => {
-      const parts = listed(raw);
+      const parts = splitList(raw);
       const known = parts?.map((part) => words.find((word) => word === part));
       if (known === undefined || known.length === 0 || known.includes(undefined)) {
-        return bad(`must be one or more of ${words.join(', ')}, not ${quoted(raw)}`);
+        return invalid(`must be one or more of ${words.join(', ')}, not ${quoted(raw)}`);
       }
-      return good([...new Set(known as T[])]);
+      return valid([...new Set(known as T[])]);
     },
     print: (value) => value.join(','),
   };
@@ -120,11 +120,11 @@ export function choiceListOption<const T extends string>(words: readonly T[]): O
 export type OptionRange = { readonly min: number; readonly max: number };
 
 export function integerOption(syntax: string, range: OptionRange): OptionType<number> {
-  return { syntax, parse: (raw) => inRange(numeric(raw), range, 'a whole number', true, raw), print: String };
+  return { syntax, parse: (raw) => inRange(toNumber(raw), range, 'a whole number', true, raw), print: String };
 }
 
 export function factorOption(range: OptionRange): OptionType<number> {
-  return { syntax: 'factor', parse: (raw) => inRange(numeric(raw), range, 'a number', false, raw), print: String };
+  return { syntax: 'factor', parse: (raw) => inRange(toNumber(raw), range, 'a number', false, raw), print: String };
 }
 
 export const portOption = integerOption('port', { min: 0, max: 65_535 });
@@ -146,9 +146,9 @@ export function formatDuration(ms: number): string {
   return `${ms}ms`;
 }
 
-/** Undefined for what is no duration; a plain number means milliseconds. */
+/** Undefined for anything but a duration; a plain number means milliseconds. */
 export function parseOptionDuration(raw: unknown): number | undefined {
-  const plain = numeric(raw);
+  const plain = toNumber(raw);
   if (plain !== undefined) return plain;
   const [, amount, unit] = (typeof raw === 'string' && /^(\d+(?:\.\d+)?)\s*(ms|s|m|h)$/.exec(raw.trim())) || [];
   if (amount === undefined || unit === undefined) return undefined;
@@ -158,11 +158,11 @@ export function parseOptionDuration(raw: unknown): number | undefined {
 export const booleanOption: OptionType<boolean> = {
   syntax: 'true|false',
   parse: (raw) => {
-    if (typeof raw === 'boolean') return good(raw);
+    if (typeof raw === 'boolean') return valid(raw);
     const word = typeof raw === 'string' ? raw.toLowerCase() : '';
-    if (['true', 'yes', 'on', '1'].includes(word)) return good(true);
-    if (['false', 'no', 'off', '0'].includes(word)) return good(false);
-    return bad(`must be true or false, not ${quoted(raw)}`);
+    if (['true', 'yes', 'on', '1'].includes(word)) return valid(true);
+    if (['false', 'no', 'off', '0'].includes(word)) return valid(false);
+    return invalid(`must be true or false, not ${quoted(raw)}`);
   },
   print: String,
 };
@@ -171,18 +171,18 @@ export function addressListOption(countMax: number): OptionType<readonly Address
   return {
     syntax: 'host:port,...',
     parse: (raw) => {
-      const parts = listed(raw);
-      if (parts === undefined) return bad(`must be host:port,..., not ${quoted(raw)}`);
-      if (parts.length > countMax) return bad(`must not name more than ${countMax} addresses`);
+      const parts = splitList(raw);
+      if (parts === undefined) return invalid(`must be host:port,..., not ${quoted(raw)}`);
+      if (parts.length > countMax) return invalid(`must not name more than ${countMax} addresses`);
       const parsed = parts.map(parseHostPort);
       const wrong = parsed.indexOf(undefined);
-      return wrong === -1 ? good(parsed as Address[]) : bad(`must be host:port,..., not ${quoted(parts[wrong])}`);
+      return wrong === -1 ? valid(parsed as Address[]) : invalid(`must be host:port,..., not ${quoted(parts[wrong])}`);
     },
     print: (value) => value.map(formatHostPort).join(','),
   };
 }
 
-/** Undefined for what is no address. An IPv6 address stands in brackets. */
+/** Undefined for anything but an address. An IPv6 address is written in brackets. */
 export function parseHostPort(text: string): Address | undefined {
   const [, bracketed, plain, digits] = /^(?:\[([0-9a-fA-F:.%\w]+)\]|([^\s:/@[\]]+)):(\d{1,5})$/.exec(text.trim()) ?? [];
   const host = bracketed ?? plain;
@@ -199,12 +199,12 @@ export function isLoopbackHost(host: string): boolean {
   return /^(localhost|::1|(::ffff:)?127\.\d{1,3}\.\d{1,3}\.\d{1,3})$/i.test(host);
 }
 
-/** A value that may be absent. Absence has no spelling: it is what happens when nobody gives the option. */
+/** A value that may be absent. Absence cannot be typed: the option is just not given. */
 export function optionalOption<T>(type: OptionType<T>): OptionType<T | undefined> {
   return { ...type, print: (value) => (value === undefined ? '(none)' : type.print(value)) };
 }
 
-function listed(raw: unknown): string[] | undefined {
+function splitList(raw: unknown): string[] | undefined {
   if (typeof raw === 'string') {
     return raw
       .split(',')
@@ -214,7 +214,7 @@ function listed(raw: unknown): string[] | undefined {
   return Array.isArray(raw) && raw.every((part) => typeof part === 'string') ? raw : undefined;
 }
 
-function numeric(raw: unknown): number | undefined {
+function toNumber(raw: unknown): number | undefined {
   if (typeof raw === 'number') return raw;
   return typeof raw === 'string' && /^-?\d+(\.\d+)?$/.test(raw.trim()) ? Number(raw) : undefined;
 }
@@ -227,8 +227,9 @@ function inRange(
   raw: unknown,
 ): ParsedOption<number> {
   if (value === undefined || !Number.isFinite(value) || (wholeOnly && !Number.isSafeInteger(value))) {
-    return bad(`must be ${what}, not ${quoted(raw)}`);
+    return invalid(`must be ${what}, not ${quoted(raw)}`);
   }
-  if (value < range.min || value > range.max) return bad(`must be between ${range.min} and ${range.max}, not ${value}`);
-  return good(value);
+  if (value < range.min || value > range.max)
+    return invalid(`must be between ${range.min} and ${range.max}, not ${value}`);
+  return valid(value);
 }

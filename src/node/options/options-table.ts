@@ -1,8 +1,8 @@
 /**
  * Every option of a node, declared once: type, flag, variable, help, validation and reference page come from it. A
  * name carries its unit (`probeIntervalMs`); its flag and variable do not (`--probe-interval`,
- * `REMUSTER_PROBE_INTERVAL`), because a duration is typed with one. Compared with valibot and zod (decision 18): a
- * schema would be a second table beside flags, variables and the page.
+ * `REMUSTER_PROBE_INTERVAL`), because the value of a duration is typed with its unit. No schema library (decision 18):
+ * a schema would be a second table beside flags, variables and the page.
  */
 import type { LogLevel } from '../../base/ports.ts';
 import { containerOptionRelations, containerOptionRows } from './container-options.ts';
@@ -38,23 +38,23 @@ export const optionsTable = {
   name: optionRow(
     nameOption('name'),
     'node',
-    'Name of this node, unique in the cluster; the command line derives it from the host name when it is not given.',
+    'Name of this node, unique in the cluster; by default the command line derives it from the host name.',
   ),
   roles: optionRow(
     choiceListOption(['gate', 'manager', 'worker']),
     ['manager', 'worker'],
-    'What this node does for the cluster.',
+    'What this node does: accept requests of clients (gate), vote and keep the registry (manager), hold containers and run jobs (worker).',
   ),
-  dc: optionRow(nameOption('name'), 'dc1', 'Datacenter of this node: members of one datacenter form one group.'),
+  dc: optionRow(nameOption('name'), 'dc1', 'Datacenter of this node; the managers of one datacenter form one group.'),
   cluster: optionRow(
     nameOption('name'),
     'remuster',
-    'Name of the cluster; nodes of another cluster are refused even with the same secret.',
+    'Name of the cluster; nodes of another cluster are refused even if they have the same secret.',
   ),
   host: optionRow(
     textOption('address', 255),
     '127.0.0.1',
-    'Address on which this node listens for other nodes, over UDP and TCP (only TCP with membership push), and which it tells them.',
+    'Address on which this node listens for other nodes, over UDP and TCP (only TCP with membership push), and which it announces to them.',
   ),
   port: optionRow(
     portOption,
@@ -67,54 +67,58 @@ export const optionsTable = {
   join: optionRow(
     addressListOption(64),
     [],
-    'Nodes to ask at start; without any, this node asks those it knew before, or waits to be asked.',
+    'Nodes to join at start; without any, this node asks the members that it knew before its restart, or waits for others to join it.',
   ),
   data: optionRow(
     path,
     undefined,
-    'Directory for what must survive a restart; by default remuster-data/NAME, or a temporary one with ephemeral.',
+    'Directory for data that must survive a restart; by default remuster-data/NAME, or a temporary directory with ephemeral.',
   ),
-  ephemeral: optionRow(booleanOption, false, 'Remove the data directory when the node ends.'),
+  ephemeral: optionRow(booleanOption, false, 'Remove the data directory when the node stops.'),
   secret: optionRow(
     optionalOption(secretOption('secret')),
     undefined,
-    'Cluster secret that seals all traffic between nodes: at least 16 characters, not guessable; only loopback works without one.',
+    'Cluster secret that encrypts and authenticates all traffic between nodes: at least 16 characters, hard to guess; required unless host is a loopback address.',
     { env: 'REMUSTER_AUTH_SECRET', secret: true },
   ),
   secretPrevious: optionRow(
     secretListOption('secret', 4),
     [],
-    'Former secrets, one per line, still accepted while the cluster changes to a new one.',
+    'Former secrets, one per line, that are still accepted while the cluster changes to a new one.',
     { env: 'REMUSTER_AUTH_SECRET_PREVIOUS', secret: true },
   ),
   token: optionRow(
     optionalOption(secretOption('token')),
     undefined,
-    'Bearer token of the HTTP interface; needed when that is not on loopback.',
+    'Bearer token of the HTTP interface; required unless httpHost is a loopback address.',
     { secret: true },
   ),
-  tlsCertFile: optionRow(path, undefined, 'Certificate of this node in PEM, for mutual TLS beneath the sealing.'),
+  tlsCertFile: optionRow(
+    path,
+    undefined,
+    'Certificate of this node in PEM, for mutual TLS beneath the encryption by the secret.',
+  ),
   tlsKeyFile: optionRow(path, undefined, 'Private key that belongs to tlsCertFile.'),
   tlsCaFile: optionRow(path, undefined, 'Certificate authority that signed the certificates of all nodes.'),
   tlsVerifyHostname: optionRow(
     booleanOption,
     true,
-    'Check that the certificate of a peer names its address; can be switched off on loopback only.',
+    'Check that the certificate of a peer names its address; can be switched off only on loopback.',
   ),
   profile: optionRow(
     choiceOption(profiles),
     'lan',
-    'Set of default protocol times: one machine, one network, several sites, or the slow classic timings.',
+    'Set of default protocol times: for one machine (local), one network (lan), several sites (wan), or the slow classic timings.',
   ),
   timeScale: optionRow(
     factorOption({ min: 0.01, max: 100 }),
     1,
-    'Multiplies every protocol time, for tests and for slow networks.',
+    'Multiplies every protocol time, for tests and slow networks.',
   ),
   membership: optionRow(
     choiceOption(['swim', 'push']),
     'swim',
-    'How others know that this node lives: probes by UDP (swim), or heartbeats over TCP to a manager, without UDP (push).',
+    'How other members know that this node is alive: probes by UDP (swim), or heartbeats over TCP to a manager, without UDP (push).',
   ),
   ...membershipOptionRows,
   ...controlPlaneOptionRows,
@@ -124,7 +128,7 @@ export const optionsTable = {
     10,
     hour,
     { local: 2_000, lan: 5_000, wan: 10_000, classic: 10_000 },
-    'Longest wait for the answer to one request.',
+    'Longest wait for the reply to one request.',
   ),
   connectTimeoutMs: timeOptionRow(
     10,
@@ -135,31 +139,31 @@ export const optionsTable = {
   shutdownTimeoutMs: optionRow(
     durationOption({ min: 100, max: hour }),
     10_000,
-    'Longest time for leaving in good order; afterwards the process ends anyway.',
+    'Longest time for an orderly shutdown; after it the process exits anyway.',
   ),
   cleanupIntervalMs: optionRow(
     durationOption({ min: 100, max: 24 * hour }),
     30_000,
-    'Pause between two sweeps over what has expired.',
+    'Interval between two cleanups of expired records.',
   ),
-  logLevel: optionRow(choiceOption(logLevels), 'info', 'Least important log line that is written.'),
+  logLevel: optionRow(choiceOption(logLevels), 'info', 'Lowest level of the log lines that are written.'),
   chaos: optionRow(
     booleanOption,
     false,
-    'Let the HTTP interface cut and heal links of this node, for trying out failures.',
+    'Let the HTTP interface cut and heal links of this node and block its main loop, for failure tests.',
   ),
 } as const;
 
 export type OptionName = keyof typeof optionsTable;
 
-/** What a node is started with. Times are final: `timeScale` has been applied. */
+/** The options of one node. Times are final: `timeScale` has been applied. */
 export type NodeOptions = {
   readonly [K in OptionName]: (typeof optionsTable)[K] extends OptionRow<infer T> ? T : never;
 };
 
 export type OptionRelation = {
   readonly options: readonly [OptionName, ...OptionName[]];
-  /** What must hold, as a sentence; it is the error message and stands in the docs. */
+  /** The condition as a sentence: error message and text of the reference page. */
   readonly sentence: string;
   readonly code: 'BAD_ARGUMENT' | 'WEAK_SECRET';
   readonly holds: (options: NodeOptions) => boolean;
@@ -174,7 +178,7 @@ function relation(
   return { options, sentence, code, holds };
 }
 
-/** What must hold between options; checked on the final values. */
+/** Conditions between options; checked on the final values. */
 export const optionRelations: readonly OptionRelation[] = [
   ...membershipOptionRelations.map(({ options, sentence, holds }) => relation(options, sentence, holds)),
   ...controlPlaneOptionRelations.map(({ options, sentence, holds }) => relation(options, sentence, holds)),
@@ -198,13 +202,13 @@ export const optionRelations: readonly OptionRelation[] = [
   ),
   relation(
     ['secret'],
-    'secret must have at least 16 characters; the transport also refuses patterns that are easy to guess.',
+    'secret must have at least 16 characters; the transport also rejects secrets that are easy to guess.',
     (o) => o.secret === undefined || o.secret.length >= secretLengthMin,
     'WEAK_SECRET',
   ),
   relation(
     ['secretPrevious', 'secret'],
-    'secretPrevious needs a secret, and each former secret must have at least 16 characters, too.',
+    'secretPrevious requires a secret, and each former secret must have at least 16 characters.',
     (o) =>
       o.secretPrevious.length === 0 ||
       (o.secret !== undefined && o.secretPrevious.every((former) => former.length >= secretLengthMin)),
@@ -217,12 +221,12 @@ export const optionRelations: readonly OptionRelation[] = [
   ),
   relation(
     ['tlsCertFile', 'tlsKeyFile', 'tlsCaFile'],
-    'tlsCertFile, tlsKeyFile and tlsCaFile are given together or not at all.',
+    'tlsCertFile, tlsKeyFile and tlsCaFile must be given together or not at all.',
     (o) => new Set([o.tlsCertFile, o.tlsKeyFile, o.tlsCaFile].map((file) => file === undefined)).size === 1,
   ),
   relation(
     ['tlsVerifyHostname', 'host'],
-    'tlsVerifyHostname can be switched off only when host is a loopback address.',
+    'tlsVerifyHostname can be false only when host is a loopback address.',
     (o) => o.tlsVerifyHostname || isLoopbackHost(o.host),
   ),
   relation(

@@ -17,11 +17,11 @@ function readText(path: string): string {
   return `${strong}\n`;
 }
 
-describe('precedence', () => {
+describe('the precedence of sources', () => {
   const file = { path: 'remuster.config.yaml', values: { port: 3, dc: 'file', httpPort: 4 } };
   const env = { REMUSTER_PORT: '2', REMUSTER_DC: 'environment' };
 
-  test('flag beats environment beats file beats default, and each value names its origin', () => {
+  test('is flag, environment, file, default, and each value names its origin', () => {
     const { values, origins, problems } = resolveOptions({ flags: { port: '1' }, env, file });
     assert.deepEqual(problems, []);
     assert.deepEqual([values.port, values.dc, values.httpPort, values.cluster], [1, 'environment', 4, 'remuster']);
@@ -31,16 +31,16 @@ describe('precedence', () => {
     assert.deepEqual(origins.cluster, { kind: 'default', detail: 'default' });
   });
 
-  test('an empty variable means not set', () => {
+  test('treats an empty variable as not set', () => {
     assert.equal(resolveOptions({ env: { REMUSTER_PORT: '' }, file }).values.port, 3);
   });
 
-  test('defaults of the machine stand between the file and the table', () => {
+  test('puts the defaults of the machine between the file and the table', () => {
     assert.equal(resolveOptions({ machine: { name: 'here' } }).values.name, 'here');
     assert.equal(resolveOptions({ machine: { name: 'here' }, env: { REMUSTER_NAME: 'there' } }).values.name, 'there');
   });
 
-  test('the profile decides the defaults of the times, wherever it was given', () => {
+  test('takes the default times from the profile, whatever its source', () => {
     const { values, origins } = resolveOptions({ env: { REMUSTER_PROFILE: 'classic' } });
     assert.deepEqual(
       [values.probeTimeoutMs, values.indirectTimeoutMs, values.suspicionAlphaRatio * values.probeIntervalMs],
@@ -49,7 +49,7 @@ describe('precedence', () => {
     assert.equal(origins.probeTimeoutMs.detail, 'default of profile classic');
   });
 
-  test('timeScale multiplies protocol times and nothing else', () => {
+  test('applies timeScale to protocol times and nothing else', () => {
     const { values } = resolveOptions({ flags: { timeScale: '0.5', probeInterval: undefined, stuckAfterMs: '4s' } });
     assert.deepEqual([values.probeIntervalMs, values.stuckAfterMs], [500, 2_000]);
     assert.equal(values.shutdownTimeoutMs, 10_000);
@@ -57,8 +57,8 @@ describe('precedence', () => {
   });
 });
 
-describe('problems', () => {
-  test('all of them are told at once, with where they came from', () => {
+describe('resolveOptions', () => {
+  test('reports all problems at once, each with its source', () => {
     const { problems } = resolveOptions({
       flags: { port: '70000', roles: 'worker,king' },
       env: { REMUSTER_PROBE_INTERVAL: 'soon' },
@@ -78,7 +78,7 @@ describe('problems', () => {
     assert.match(message, /probeIntervalMs must be a duration .* not "soon" \(environment REMUSTER_PROBE_INTERVAL\)/);
   });
 
-  test('each relation is reported under its first option, and can be broken', () => {
+  test('reports each relation under its first option, and each can be violated', () => {
     const broken: Record<string, Parameters<typeof nodeOptions>[0]> = {
       probeTimeoutFloorMs: { probeTimeoutFloorMs: 501 },
       gossipIntervalMs: { gossipIntervalMs: 1_001 },
@@ -108,7 +108,7 @@ describe('problems', () => {
     }
   });
 
-  test('an option that cannot be read is not also blamed for its relations', () => {
+  test('skips the relations of an option that cannot be parsed', () => {
     const { problems } = resolveOptions({ flags: { gossipIntervalMs: 'x', probeIntervalMs: '10ms' } });
     assert.deepEqual(
       problems.map((problem) => problem.option),
@@ -116,17 +116,17 @@ describe('problems', () => {
     );
   });
 
-  test('a stray variable is a warning with a suggestion', () => {
+  test('warns about an unknown variable with a suggestion', () => {
     const { warnings, problems } = resolveOptions({
       env: { REMUSTER_PROB_INTERVAL: '1s', PATH: '/bin', REMUSTER_ADDR: 'x' },
     });
     assert.deepEqual(problems, []);
     assert.deepEqual(warnings, [
-      'the variable REMUSTER_PROB_INTERVAL means nothing to remuster; did you mean REMUSTER_PROBE_INTERVAL?',
+      'remuster has no variable REMUSTER_PROB_INTERVAL; did you mean REMUSTER_PROBE_INTERVAL?',
     ]);
   });
 
-  test('a prototype key in a file is only an unknown option', () => {
+  test('treats a prototype key in a file as an unknown option', () => {
     const values = JSON.parse('{"__proto__":{"port":1},"constructor":1}') as Record<string, unknown>;
     const resolved = resolveOptions({ file: { path: 'c.json', values } });
     assert.equal(resolved.values.port, 7_400);
@@ -137,8 +137,8 @@ describe('problems', () => {
   });
 });
 
-describe('secrets', () => {
-  test('come from the environment, a file named there, or a file named by a flag', () => {
+describe('a secret', () => {
+  test('comes from the environment, a file named there, or a file named by a flag', () => {
     assert.equal(resolveOptions({ env: { REMUSTER_AUTH_SECRET: strong } }).values.secret, strong);
     assert.equal(resolveOptions({ env: { REMUSTER_AUTH_SECRET_FILE: '/run/secret' }, readText }).values.secret, strong);
     const byFlag = resolveOptions({ flags: { secretFile: '/run/secret' }, readText });
@@ -146,11 +146,11 @@ describe('secrets', () => {
     assert.equal(byFlag.origins.secret.detail, 'flag --secret-file');
   });
 
-  test('are not taken from the command line itself', () => {
+  test('is not taken from the command line itself', () => {
     assert.equal(resolveOptions({ flags: { secret: strong } }).values.secret, undefined);
   });
 
-  test('an unreadable file and a value beside a file are problems', () => {
+  test('is a problem if its file cannot be read or if it is given twice', () => {
     const unreadable = resolveOptions({ flags: { secretFile: '/nowhere' }, readText });
     assert.match(unreadable.problems[0]?.message ?? '', /cannot read the file "\/nowhere"/);
     const both = resolveOptions({
@@ -160,12 +160,12 @@ describe('secrets', () => {
     assert.match(both.problems[0]?.message ?? '', /both as a value and as a file/);
   });
 
-  test('former secrets are lines', () => {
+  test('of former times is one line of a list', () => {
     const env = { REMUSTER_AUTH_SECRET: strong, REMUSTER_AUTH_SECRET_PREVIOUS: `${strong}1\n${strong}2` };
     assert.deepEqual(resolveOptions({ env }).values.secretPrevious, [`${strong}1`, `${strong}2`]);
   });
 
-  test('are never printed, not even in a complaint', () => {
+  test('is never printed, not even in an error', () => {
     const weak = resolveOptions({
       env: { REMUSTER_AUTH_SECRET: 'planted', REMUSTER_TOKEN: 'planted', REMUSTER_AUTH_SECRET_PREVIOUS: 'planted' },
     });
@@ -178,7 +178,7 @@ describe('secrets', () => {
     assert.ok(!shown.includes('planted'));
   });
 
-  test('short ones are refused', () => {
+  test('that is too short is rejected', () => {
     const { problems } = resolveOptions({ env: { REMUSTER_AUTH_SECRET: 'fifteen-letters' } });
     assert.deepEqual(
       problems.map((problem) => problem.code),
@@ -186,7 +186,7 @@ describe('secrets', () => {
     );
   });
 
-  test('only loopback does without', () => {
+  test('is required on every address but loopback', () => {
     assert.deepEqual(['127.0.0.1', '127.9.9.9', '::1', 'localhost'].map(isLoopbackHost), [true, true, true, true]);
     assert.deepEqual(
       ['0.0.0.0', '::', '10.0.0.1', '127.0.0.1.example.com', 'localhost.example.com'].filter(isLoopbackHost),
@@ -195,8 +195,8 @@ describe('secrets', () => {
   });
 });
 
-describe('values', () => {
-  test('durations take a unit or plain milliseconds', () => {
+describe('option values', () => {
+  test('accept durations with a unit or in plain milliseconds', () => {
     const cases: [unknown, number | undefined][] = [
       ['500ms', 500],
       ['5s', 5_000],
@@ -222,11 +222,11 @@ describe('values', () => {
     ]);
   });
 
-  test('a duration is read as it is printed', () => {
+  test('parse a duration that was formatted to the same value', () => {
     fc.assert(fc.property(fc.nat(), (ms) => parseOptionDuration(formatDuration(ms)) === ms));
   });
 
-  test('addresses are host:port, IPv6 in brackets', () => {
+  test('accept addresses as host:port, IPv6 in brackets', () => {
     assert.deepEqual(parseHostPort('a.example:7400'), { host: 'a.example', port: 7_400 });
     assert.deepEqual(parseHostPort('[::1]:7400'), { host: '::1', port: 7_400 });
     assert.equal(formatHostPort({ host: '::1', port: 7_400 }), '[::1]:7400');
@@ -241,15 +241,15 @@ describe('values', () => {
     ]);
   });
 
-  test('the nearest name is suggested only when it is near', () => {
+  test('suggest the nearest name only if it is near', () => {
     assert.equal(nearestName('membres', ['members', 'events']), 'members');
     assert.equal(nearestName('prot', ['host', 'port']), 'port');
     assert.equal(nearestName('zebra', ['members', 'events']), undefined);
   });
 });
 
-describe('the table', () => {
-  test('every default is acceptable, in every profile and with its relations', () => {
+describe('the options table', () => {
+  test('has valid defaults in every profile, relations included', () => {
     for (const profile of profiles) {
       const values = nodeOptions({ profile });
       for (const option of optionNames) {
@@ -263,7 +263,7 @@ describe('the table', () => {
     }
   });
 
-  test('names carry their unit, docs are one sentence, flags and variables are unique', () => {
+  test('has names with units, one sentence per option, unique flags and variables', () => {
     for (const option of optionNames) {
       const row = optionsTable[option] as OptionRow<unknown>;
       assert.equal(row.type.syntax === 'duration', option.endsWith('Ms'), option);

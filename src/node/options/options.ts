@@ -1,6 +1,6 @@
 /**
- * Resolves options: flag over environment over file over default. Remembers each value's origin, reports all problems
- * at once. Pure.
+ * Resolves options: flag over environment over file over default. Records the origin of each value and reports all
+ * problems at once. Pure.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { nearestName } from './nearest-name.ts';
@@ -21,13 +21,13 @@ export type OptionSources = {
   readonly flags?: Readonly<Record<string, unknown>>;
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly file?: { readonly path: string; readonly values: Readonly<Record<string, unknown>> };
-  /** Defaults that depend on the machine, such as a name made from the host name. */
+  /** Defaults that depend on the machine, such as a name derived from the host name. */
   readonly machine?: { readonly [K in OptionName]?: NodeOptions[K] };
   /** Reads the file of a secret; throws when it cannot. */
   readonly readText?: (path: string) => string;
 };
 
-/** Where a value came from, precisely: `flag --port`, `environment REMUSTER_PORT`, `file remuster.config.yaml`. */
+/** The exact origin of a value: `flag --port`, `environment REMUSTER_PORT`, `file remuster.config.yaml`. */
 export type OptionOrigin = { readonly kind: 'flag' | 'environment' | 'file' | 'default'; readonly detail: string };
 
 export type OptionProblem = {
@@ -37,11 +37,11 @@ export type OptionProblem = {
 };
 
 export type ResolvedOptions = {
-  /** Complete also when there are problems: a default stands where a value could not be used. */
+  /** Complete also when there are problems: an invalid value is replaced by the default. */
   readonly values: NodeOptions;
   readonly origins: Readonly<Record<OptionName, OptionOrigin>>;
   readonly problems: readonly OptionProblem[];
-  /** Not wrong, but probably not meant, such as an unknown REMUSTER_ variable. */
+  /** Probable mistakes that do not prevent the start, such as an unknown REMUSTER_ variable. */
   readonly warnings: readonly string[];
 };
 
@@ -60,20 +60,25 @@ export function resolveOptions(sources: OptionSources): ResolvedOptions {
   checkFileKeys(sources, report);
   const draft: Record<string, unknown> = {};
   const origins: Record<string, OptionOrigin> = {};
-  // The profile decides the defaults of the others, so it comes first.
+  // The profile determines the defaults of the other options, so it comes first.
   for (const option of ['profile', ...optionNames.filter((other) => other !== 'profile')] as const) {
     const profile = (draft as Draft).profile ?? 'lan';
     const row = optionsTable[option] as OptionRow<unknown>;
-    const taken = take(option, sources, report);
-    draft[option] = taken?.value ?? sources.machine?.[option] ?? row.defaultFor(profile);
-    origins[option] = taken?.origin ?? {
+    const chosen = chooseValue(option, sources, report);
+    draft[option] = chosen?.value ?? sources.machine?.[option] ?? row.defaultFor(profile);
+    origins[option] = chosen?.origin ?? {
       kind: 'default',
       detail: row.profiled ? `default of profile ${profile}` : 'default',
     };
   }
-  const values = scaled(draft as NodeOptions);
+  const values = applyTimeScale(draft as NodeOptions);
   checkRelations(values, problems, report);
-  return { values, origins: origins as Record<OptionName, OptionOrigin>, problems, warnings: strayVariables(sources) };
+  return {
+    values,
+    origins: origins as Record<OptionName, OptionOrigin>,
+    problems,
+    warnings: unknownVariables(sources),
+  };
 }
 
 /** Defaults of the profile with the given values on top: for tests and programs that need no sources. */
@@ -83,26 +88,26 @@ export function nodeOptions(given: { readonly [K in OptionName]?: NodeOptions[K]
     option,
     (optionsTable[option] as OptionRow<unknown>).defaultFor(profile),
   ]);
-  return scaled({ ...(Object.fromEntries(defaults) as NodeOptions), ...given });
+  return applyTimeScale({ ...(Object.fromEntries(defaults) as NodeOptions), ...given });
 }
 
-/** One error that tells of all problems; the first one decides the code. */
+/** One error with all problems; the first problem determines the code. */
 export function optionProblemsError(problems: readonly OptionProblem[]): RemusterError {
   return new RemusterError(problems[0]?.code ?? 'BAD_ARGUMENT', problems.map((problem) => problem.message).join('\n'));
 }
 
-/** The value as it may be shown to people: a secret only says that it is there. */
+/** The value as `config show` prints it; of a secret only that it is set. */
 export function formatOption(option: OptionName, values: NodeOptions): string {
   const row = optionsTable[option] as OptionRow<unknown>;
   return row.type.print(values[option]);
 }
 
-function take(
+function chooseValue(
   option: OptionName,
   sources: OptionSources,
   report: Report,
 ): { value: unknown; origin: OptionOrigin } | undefined {
-  const given = firstGiven(option, sources, report);
+  const given = highestPriority(option, sources, report);
   if (given === undefined) return undefined;
   const parsed = (optionsTable[option] as OptionRow<unknown>).type.parse(given.raw);
   if (parsed.ok) return { value: parsed.value, origin: given.origin };
@@ -110,49 +115,49 @@ function take(
   return undefined;
 }
 
-function firstGiven(option: OptionName, sources: OptionSources, report: Report): Given | undefined {
-  const candidates = [flagGiven(option, sources), envGiven(option, sources), fileGiven(option, sources)];
+function highestPriority(option: OptionName, sources: OptionSources, report: Report): Given | undefined {
+  const candidates = [givenByFlag(option, sources), givenByEnvironment(option, sources), givenByFile(option, sources)];
   const found = candidates.find((candidate) => candidate !== undefined);
   if (found === undefined || !('path' in found)) return found;
   if (found.value !== undefined) {
     report(option, `${option} is given both as a value and as a file (${found.origin.detail}); keep one of them`);
     return undefined;
   }
-  return readGiven(option, found.path, found.origin, sources, report);
+  return readSecretFile(option, found.path, found.origin, sources, report);
 }
 
-type InFile = { readonly path: unknown; readonly value: unknown; readonly origin: OptionOrigin };
+type GivenInFile = { readonly path: unknown; readonly value: unknown; readonly origin: OptionOrigin };
 
-function flagGiven(option: OptionName, { flags = {} }: OptionSources): Given | InFile | undefined {
+function givenByFlag(option: OptionName, { flags = {} }: OptionSources): Given | GivenInFile | undefined {
   const secret = optionsTable[option].secret;
   const origin = { kind: 'flag', detail: `flag ${flagNameOf(option)}` } as const;
-  return pick(secret ? undefined : flags[option], secret ? flags[`${option}File`] : undefined, origin);
+  return valueOrPath(secret ? undefined : flags[option], secret ? flags[`${option}File`] : undefined, origin);
 }
 
-function envGiven(option: OptionName, { env = {} }: OptionSources): Given | InFile | undefined {
+function givenByEnvironment(option: OptionName, { env = {} }: OptionSources): Given | GivenInFile | undefined {
   const variable = envNameOf(option);
   const inFile = optionsTable[option].secret ? env[`${variable}_FILE`] || undefined : undefined;
   const detail = inFile === undefined ? variable : `${variable}_FILE`;
   // An empty variable means "not set": that is how shells and container managers unset one.
-  return pick(env[variable] || undefined, inFile, { kind: 'environment', detail: `environment ${detail}` });
+  return valueOrPath(env[variable] || undefined, inFile, { kind: 'environment', detail: `environment ${detail}` });
 }
 
-function fileGiven(option: OptionName, { file }: OptionSources): Given | InFile | undefined {
+function givenByFile(option: OptionName, { file }: OptionSources): Given | GivenInFile | undefined {
   if (file === undefined) return undefined;
-  const inFile = optionsTable[option].secret ? own(file.values, `${option}File`) : undefined;
-  return pick(own(file.values, option), inFile, { kind: 'file', detail: `file ${file.path}` });
+  const inFile = optionsTable[option].secret ? ownValue(file.values, `${option}File`) : undefined;
+  return valueOrPath(ownValue(file.values, option), inFile, { kind: 'file', detail: `file ${file.path}` });
 }
 
-function own(values: Readonly<Record<string, unknown>>, key: string): unknown {
+function ownValue(values: Readonly<Record<string, unknown>>, key: string): unknown {
   return Object.hasOwn(values, key) ? values[key] : undefined;
 }
 
-function pick(value: unknown, path: unknown, origin: OptionOrigin): Given | InFile | undefined {
+function valueOrPath(value: unknown, path: unknown, origin: OptionOrigin): Given | GivenInFile | undefined {
   if (path !== undefined && path !== null) return { path, value, origin };
   return value === undefined || value === null ? undefined : { raw: value, origin };
 }
 
-function readGiven(
+function readSecretFile(
   option: OptionName,
   path: unknown,
   origin: OptionOrigin,
@@ -181,15 +186,15 @@ function checkFileKeys({ file }: OptionSources, report: Report): void {
   }
 }
 
-/** An option that could not be read is not also blamed for its relations. */
+/** Skips relations of an option that already has a problem of its own. */
 function checkRelations(values: NodeOptions, problems: readonly OptionProblem[], report: Report): void {
-  const broken = new Set(problems.map((problem) => problem.option));
+  const invalidOptions = new Set(problems.map((problem) => problem.option));
   for (const { options, sentence, code, holds } of optionRelations) {
-    if (!options.some((option) => broken.has(option)) && !holds(values)) report(options[0], sentence, code);
+    if (!options.some((option) => invalidOptions.has(option)) && !holds(values)) report(options[0], sentence, code);
   }
 }
 
-function scaled(values: NodeOptions): NodeOptions {
+function applyTimeScale(values: NodeOptions): NodeOptions {
   if (values.timeScale === 1) return values;
   const times = optionNames
     .filter((option) => optionsTable[option].scaled)
@@ -197,7 +202,7 @@ function scaled(values: NodeOptions): NodeOptions {
   return { ...values, ...Object.fromEntries(times) } as NodeOptions;
 }
 
-function strayVariables({ env = {} }: OptionSources): string[] {
+function unknownVariables({ env = {} }: OptionSources): string[] {
   const known = [
     ...otherVariables,
     ...optionNames.flatMap((option) => [envNameOf(option), `${envNameOf(option)}_FILE`]),
@@ -206,6 +211,6 @@ function strayVariables({ env = {} }: OptionSources): string[] {
     .filter((variable) => variable.startsWith('REMUSTER_') && !known.includes(variable))
     .map((variable) => {
       const nearest = nearestName(variable, known);
-      return `the variable ${variable} means nothing to remuster${nearest === undefined ? '' : `; did you mean ${nearest}?`}`;
+      return `remuster has no variable ${variable}${nearest === undefined ? '' : `; did you mean ${nearest}?`}`;
     });
 }
