@@ -55,8 +55,8 @@ class Core implements NodeCore {
   readonly #counters = new Map<string, number>();
   readonly #bootedMs: number;
   #tableDigest: Uint8Array | undefined;
-  /** What this worker last told everybody. */
-  #notice: Uint8Array | undefined;
+  /** The worker summary that this node last published. */
+  #workerSummary: Uint8Array | undefined;
   #joined = false;
   #halted = false;
   #stopping = false;
@@ -108,13 +108,13 @@ class Core implements NodeCore {
     return memberRows(this.memberViews(), {
       registrationOf: (id) => this.control?.registration.registrationStatusOf(id),
       registrationReasonOf: (id) => this.control?.registration.stateOf(id)?.reason,
-      noticeOf: (id) => this.#noticeOf(id),
+      summaryOf: (id) => this.#summaryOf(id),
     });
   }
 
-  #noticeOf(id: NodeId): WorkerSummary | undefined {
+  #summaryOf(id: NodeId): WorkerSummary | undefined {
     const parts = this.#embedded.peek(id)?.parts;
-    const state = id === this.identity.id ? this.#notice : parts?.find(({ role }) => role === 'worker')?.state;
+    const state = id === this.identity.id ? this.#workerSummary : parts?.find(({ role }) => role === 'worker')?.state;
     return state === undefined ? undefined : decodeWorkerSummary(state);
   }
 
@@ -275,7 +275,7 @@ class Core implements NodeCore {
       jobs: () => this.jobs?.summary() ?? { coresTotal: 0, coresFree: 0, units: 0, attempts: 0 },
       measure: () => control.measure(),
       embed: (state) => {
-        this.#notice = state;
+        this.#workerSummary = state;
         this.embed('worker', state);
       },
     });

@@ -134,7 +134,7 @@ async function open(start: StartContext): Promise<RunningNode> {
     startGeneration(store, () => nodeIdFrom(entropyBytes(nodeIdBytes)), done);
   });
   const { transport, thread, identity } = await openPorts(start, raised);
-  const chaos = options.chaos ? new Chaos(clock, (peers) => thread.cutOff(peers)) : undefined;
+  const chaos = options.chaos ? new Chaos(clock, (peers) => thread.partitionFrom(peers)) : undefined;
   const streams = chaos?.streams(transport.streams) ?? transport.streams;
   const control = await openControl(start, directory, identity);
   const containers = control === undefined ? undefined : await openContainers(start, directory);

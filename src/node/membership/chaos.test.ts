@@ -7,7 +7,7 @@ import type { Datagrams, Identity, Streams } from '../../base/ports.ts';
 import { type Boot, SimulatedWorld } from '../../simulation/world/simulated-world.ts';
 import { Chaos } from './chaos.ts';
 
-type Program = { identity: Identity; datagrams: Datagrams; streams: Streams; chaos: Chaos; heard: string[] };
+type Program = { identity: Identity; datagrams: Datagrams; streams: Streams; chaos: Chaos; received: string[] };
 
 const boot: Boot<Program> = (ports, { name, index, host }) => {
   const id = nodeIdFrom(new Uint8Array(16).fill(index));
@@ -16,17 +16,17 @@ const boot: Boot<Program> = (ports, { name, index, host }) => {
   const chaos = new Chaos(ports.clock);
   const datagrams = chaos.datagrams(listening.datagrams);
   const streams = chaos.streams(listening.streams);
-  const heard: string[] = [];
-  datagrams.receive((from) => heard.push(`datagram ${from.name}`));
+  const received: string[] = [];
+  datagrams.receive((from) => received.push(`datagram ${from.name}`));
   streams.serve({
     request: (from, body, _remainingMs, reply) => {
-      heard.push(`request ${from.name}`);
+      received.push(`request ${from.name}`);
       reply(success(Uint8Array.from(body)));
     },
-    notify: (from) => heard.push(`notify ${from.name}`),
+    notify: (from) => received.push(`notify ${from.name}`),
     open: () => assert.fail('no streams here'),
   });
-  return { identity, datagrams, streams, chaos, heard };
+  return { identity, datagrams, streams, chaos, received };
 };
 
 function pair(): { world: SimulatedWorld<Program>; a: Program; b: Program; exchange: () => string } {
@@ -41,43 +41,43 @@ function pair(): { world: SimulatedWorld<Program>; a: Program; b: Program; excha
     a.streams.request(b.identity, Uint8Array.of(3), 500, (ended) => (outcome = ended));
     world.advance(1_000);
     assert.ok(outcome !== undefined, 'a request has a deadline');
-    return outcome.ok ? 'answered' : outcome.error.code;
+    return outcome.ok ? 'replied' : outcome.error.code;
   };
   return { world, a, b, exchange };
 }
 
 const all = new Set(['datagram a', 'notify a', 'request a']);
 
-test('without a cut everything passes', () => {
+test('chaos lets everything pass without a partition', () => {
   const { b, exchange } = pair();
-  assert.equal(exchange(), 'answered');
-  assert.deepEqual(new Set(b.heard), all);
+  assert.equal(exchange(), 'replied');
+  assert.deepEqual(new Set(b.received), all);
 });
 
-test('the sender side loses everything to a peer that it cut off, and heals at once', () => {
+test('a sender loses everything to a peer that it cut off, and heals at once', () => {
   const { a, b, exchange } = pair();
   a.chaos.partitionFrom([b.identity]);
   assert.equal(exchange(), 'DEADLINE');
-  assert.deepEqual(b.heard, []);
+  assert.deepEqual(b.received, []);
   a.chaos.partitionFrom([]);
-  assert.equal(exchange(), 'answered');
-  assert.deepEqual(new Set(b.heard), all);
+  assert.equal(exchange(), 'replied');
+  assert.deepEqual(new Set(b.received), all);
 });
 
-test('the receiver side hears nothing from a peer that it cut off', () => {
+test('a receiver drops everything from a peer that it cut off', () => {
   const { a, b, exchange } = pair();
   b.chaos.partitionFrom([a.identity]);
   assert.equal(exchange(), 'DEADLINE');
-  assert.deepEqual(b.heard, []);
+  assert.deepEqual(b.received, []);
   assert.deepEqual(b.chaos.cut, [a.identity.id]);
 });
 
-test('a lost request can be cancelled, and ends once', () => {
+test('a request to a cut peer can be cancelled, and ends once', () => {
   const { world, a, b } = pair();
   a.chaos.partitionFrom([b.identity]);
   const ends: string[] = [];
   const cancel = a.streams.request(b.identity, Uint8Array.of(3), 500, (outcome) => {
-    ends.push(outcome.ok ? 'answered' : outcome.error.code);
+    ends.push(outcome.ok ? 'replied' : outcome.error.code);
   });
   cancel();
   cancel();

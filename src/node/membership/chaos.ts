@@ -15,27 +15,27 @@ import type {
   Streams,
 } from '../../base/ports.ts';
 
-type Cut = { readonly ids: ReadonlySet<NodeId>; readonly places: ReadonlySet<string> };
+type Cut = { readonly ids: ReadonlySet<NodeId>; readonly addresses: ReadonlySet<string> };
 
 export class Chaos {
   readonly #clock: Clock;
-  #cut: Cut = { ids: new Set(), places: new Set() };
+  #cut: Cut = { ids: new Set(), addresses: new Set() };
 
-  readonly #also: (peers: readonly Peer[]) => void;
+  readonly #onChange: (peers: readonly Peer[]) => void;
 
-  /** `also` is told of each change: for ports that live elsewhere. */
-  constructor(clock: Clock, also: (peers: readonly Peer[]) => void = () => {}) {
+  /** `onChange` receives each new partition, for ports of the membership thread. */
+  constructor(clock: Clock, onChange: (peers: readonly Peer[]) => void = () => {}) {
     this.#clock = clock;
-    this.#also = also;
+    this.#onChange = onChange;
   }
 
-  /** From now on exactly these peers are cut off; none heals everything. */
+  /** Cuts off exactly these peers; an empty list heals all links. */
   partitionFrom(peers: readonly Peer[]): void {
-    this.#cut = { ids: new Set(peers.map((peer) => peer.id)), places: new Set(peers.map(placeOf)) };
-    this.#also(peers);
+    this.#cut = { ids: new Set(peers.map((peer) => peer.id)), addresses: new Set(peers.map(addressKey)) };
+    this.#onChange(peers);
   }
 
-  /** Holds the thread that calls it for so long, as user code would that never yields. */
+  /** Blocks the calling thread, as user code would that never yields. */
   blockLoop(durationMs: number): void {
     const untilMs = this.#clock.nowMs() + durationMs;
     while (this.#clock.nowMs() < untilMs);
@@ -50,7 +50,7 @@ export class Chaos {
       send: (to, body) => {
         if (!this.#cut.ids.has(to.id)) inner.send(to, body);
       },
-      receive: (handler) => inner.receive((from, body) => this.#lost(from) || handler(from, body)),
+      receive: (handler) => inner.receive((from, body) => this.#isCut(from) || handler(from, body)),
       close: (done) => inner.close(done),
     };
   }
@@ -58,17 +58,17 @@ export class Chaos {
   streams(inner: Streams): Streams {
     return {
       request: (to, body, timeoutMs, done) => {
-        if (!this.#lostAt(to)) return inner.request(to, body, timeoutMs, done);
-        return this.#overdue(
+        if (!this.#isCutAddress(to)) return inner.request(to, body, timeoutMs, done);
+        return this.#failLater(
           timeoutMs,
           () => done(failure('DEADLINE')),
           () => done(failure('CANCELLED')),
         );
       },
-      notify: (to, body) => this.#lostAt(to) || inner.notify(to, body),
+      notify: (to, body) => this.#isCutAddress(to) || inner.notify(to, body),
       drained: (to, done) => inner.drained(to, done),
       open: (to, opening, events) => {
-        if (!this.#lostAt(to)) return inner.open(to, opening, events);
+        if (!this.#isCutAddress(to)) return inner.open(to, opening, events);
         this.#clock.schedule(0, () => events.ended(failure('UNREACHABLE')));
         return deadStream;
       },
@@ -81,43 +81,43 @@ export class Chaos {
   #service(service: StreamService): StreamService {
     return {
       request: (from, body, remainingMs, reply) => {
-        if (this.#lost(from)) return;
-        service.request(from, body, remainingMs, (outcome) => this.#lost(from) || reply(outcome));
+        if (this.#isCut(from)) return;
+        service.request(from, body, remainingMs, (outcome) => this.#isCut(from) || reply(outcome));
       },
-      notify: (from, body) => this.#lost(from) || service.notify(from, body),
+      notify: (from, body) => this.#isCut(from) || service.notify(from, body),
       open: (from, opening, stream) => {
-        if (this.#lost(from)) stream.abort('cut off');
-        return service.open(from, opening, this.#lost(from) ? deadStream : stream);
+        if (this.#isCut(from)) stream.abort('cut off');
+        return service.open(from, opening, this.#isCut(from) ? deadStream : stream);
       },
     };
   }
 
-  /** Ends once: at the deadline, or earlier by cancelling. Never before the caller has its handle. */
-  #overdue(timeoutMs: number, late: () => void, cancelled: () => void): () => void {
-    let over = false;
+  /** Ends once, at the deadline or on cancel, and never before the caller has its handle. */
+  #failLater(timeoutMs: number, onDeadline: () => void, onCancel: () => void): () => void {
+    let ended = false;
     const stop = this.#clock.schedule(timeoutMs, () => {
-      over = true;
-      late();
+      ended = true;
+      onDeadline();
     });
     return () => {
-      if (over) return;
-      over = true;
+      if (ended) return;
+      ended = true;
       stop();
-      this.#clock.schedule(0, cancelled);
+      this.#clock.schedule(0, onCancel);
     };
   }
 
-  #lost(from: Identity): boolean {
+  #isCut(from: Identity): boolean {
     return this.#cut.ids.has(from.id);
   }
 
-  #lostAt(to: Address): boolean {
-    return this.#cut.places.size > 0 && this.#cut.places.has(placeOf(to));
+  #isCutAddress(to: Address): boolean {
+    return this.#cut.addresses.size > 0 && this.#cut.addresses.has(addressKey(to));
   }
 }
 
 const deadStream: ByteStream = { write: () => false, end: () => {}, abort: () => {} };
 
-function placeOf({ host, port }: Address): string {
+function addressKey({ host, port }: Address): string {
   return `${host} ${port}`;
 }

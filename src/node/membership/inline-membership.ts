@@ -1,4 +1,4 @@
-/** Runs membership in the calling thread: for the simulator and tests of the core. */
+/** Runs membership in the calling thread, for the simulator and tests of the core. */
 import type { Datagrams } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
 import { MembershipHost } from '../../membership/membership-host.ts';

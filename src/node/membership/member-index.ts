@@ -1,4 +1,4 @@
-/** Members by id and by name, rebuilt after a change and from time to time. Knows no more than membership. */
+/** Members by id and by name, rebuilt after a change and after a maximum age. Has no knowledge besides membership. */
 import type { NodeId } from '../../base/ids.ts';
 import type { Clock } from '../../base/ports.ts';
 import type { MemberView } from '../../membership/state/member-view.ts';
@@ -9,8 +9,8 @@ type Index = {
   readonly byName: ReadonlyMap<string, MemberView>;
 };
 
-/** News may come before the list that it is about, so an index does not stay for ever. */
-const freshMs = 500;
+/** An event may arrive before the member list that contains its change, so an index also expires. */
+const ageMsMax = 500;
 
 export class MemberIndex {
   readonly #clock: Clock;
@@ -22,28 +22,28 @@ export class MemberIndex {
     this.#views = views;
   }
 
-  /** Something about a member is not what it was. */
+  /** The state of a member has changed. */
   invalidate(): void {
     this.#index = undefined;
   }
 
   get(id: NodeId, nowMs: number = this.#clock.nowMs()): MemberView | undefined {
-    return this.#fresh(nowMs).byId.get(id);
+    return this.#current(nowMs).byId.get(id);
   }
 
-  /** Of several with one name, the living one. */
+  /** Of several members with the same name, the living one. */
   byName(name: string): MemberView | undefined {
-    return this.#fresh(this.#clock.nowMs()).byName.get(name);
+    return this.#current(this.#clock.nowMs()).byName.get(name);
   }
 
-  #fresh(atMs: number): Index {
-    if (this.#index !== undefined && atMs - this.#index.atMs < freshMs) return this.#index;
+  #current(atMs: number): Index {
+    if (this.#index !== undefined && atMs - this.#index.atMs < ageMsMax) return this.#index;
     const views = this.#views();
-    const livingLast = views.toSorted((a, b) => Number(a.state === 'alive') - Number(b.state === 'alive'));
+    const aliveLast = views.toSorted((a, b) => Number(a.state === 'alive') - Number(b.state === 'alive'));
     this.#index = {
       atMs,
       byId: new Map(views.map((view) => [view.entry.id, view])),
-      byName: new Map(livingLast.map((view) => [view.entry.name, view])),
+      byName: new Map(aliveLast.map((view) => [view.entry.name, view])),
     };
     return this.#index;
   }

@@ -20,41 +20,41 @@ export type MemberRow = {
   readonly state: MemberView['state'];
   readonly incarnation: number;
   readonly health: number;
-  /** The mode of its registration; `lost` for a node that should work and is gone. */
+  /** The mode of its registration; `lost` for a node that is registered as active and is gone. */
   readonly registration: string | null;
-  /** Why it is in that mode, as `stale_restart` for a node that returned too late. */
+  /** Why it is in that mode, such as `stale_restart` for a late return. */
   readonly registrationReason: string | null;
   readonly generation: number;
   readonly loadLevel: string | null;
-  /** For jobs, as the worker last told; null of everybody else. */
+  /** Cores for jobs, from the last worker summary; null for nodes that are not workers. */
   readonly cores: { readonly total: number; readonly free: number } | null;
-  /** Alive, but its main loop does not move. */
+  /** Alive, but its main loop is blocked. */
   readonly stuck: boolean;
   readonly lagMs: number;
   readonly silentMs: number;
   readonly roundTripMs: number | null;
-  /** For a member without datagrams: the name of the one who hears its heartbeats, or its id if the name is not known. */
+  /** For a member without datagrams: the name, or else the id, of the manager that receives its heartbeats. */
   readonly watchedBy: string | null;
 };
 
 export function memberRows(
   views: readonly MemberView[],
-  known: {
+  sources: {
     readonly registrationOf: (id: NodeId) => string | undefined;
     readonly registrationReasonOf: (id: NodeId) => string | undefined;
-    readonly noticeOf: (id: NodeId) => WorkerSummary | undefined;
+    readonly summaryOf: (id: NodeId) => WorkerSummary | undefined;
   },
 ): readonly MemberRow[] {
   const names = new Map(views.map(({ entry }) => [entry.id, entry.name]));
   return views.map((view) => {
     const { id } = view.entry;
-    const registration = { mode: known.registrationOf(id), reason: known.registrationReasonOf(id) };
-    return memberRow(view, names, registration, known.noticeOf(id));
+    const registration = { mode: sources.registrationOf(id), reason: sources.registrationReasonOf(id) };
+    return memberRow(view, names, registration, sources.summaryOf(id));
   });
 }
 
-/** The record of a dead node says `active` until its time is over; it is not. Drained it will be when it returns. */
-function presentMode({ state }: MemberView, mode: string | undefined): string | null {
+/** The record of a dead node stays `active` until its lease expires; the row shows `lost`. A drained node stays drained. */
+function currentMode({ state }: MemberView, mode: string | undefined): string | null {
   const isGone = state === 'dead' || state === 'left';
   return isGone && (mode === 'active' || mode === 'joining') ? 'lost' : (mode ?? null);
 }
@@ -63,33 +63,33 @@ function memberRow(
   view: MemberView,
   names: ReadonlyMap<NodeId, string>,
   registration: { readonly mode: string | undefined; readonly reason: string | undefined },
-  notice: WorkerSummary | undefined,
+  summary: WorkerSummary | undefined,
 ): MemberRow {
   const { entry, state, incarnation, health, stuck, lagMs, silentMs, roundTripUs } = view;
   const { name, id, host, port, roles, dc, generation } = entry;
   const watchedBy = entry.watchedBy === undefined ? null : (names.get(entry.watchedBy) ?? entry.watchedBy);
   const isGone = state === 'dead' || state === 'left';
-  const cores = notice === undefined || isGone ? null : { total: notice.coresTotal, free: notice.coresFree };
+  const cores = summary === undefined || isGone ? null : { total: summary.coresTotal, free: summary.coresFree };
   const registered = {
-    registration: presentMode(view, registration.mode),
+    registration: currentMode(view, registration.mode),
     registrationReason: registration.reason ?? null,
   };
-  const others = { ...registered, loadLevel: notice?.level ?? null, cores };
+  const reported = { ...registered, loadLevel: summary?.level ?? null, cores };
   const roundTripMs = roundTripUs === undefined ? null : roundTripUs / 1_000;
-  const seen = { state, incarnation, health, generation, stuck, lagMs, silentMs, roundTripMs, watchedBy };
-  return { name, id, host, port, roles, dc, ...seen, ...others };
+  const observed = { state, incarnation, health, generation, stuck, lagMs, silentMs, roundTripMs, watchedBy };
+  return { name, id, host, port, roles, dc, ...observed, ...reported };
 }
 
-/** By id or by name; a name that several carry belongs to the one that keeps it. */
-export function requireMember(word: string, members: readonly MemberRow[]): MemberRow {
-  const called = members.filter(({ id, name }) => id === word || name === word);
-  const keeper = nameOwner(called.map(({ id }) => id));
-  const found = called.find(({ id }) => id === keeper);
+/** By id or by name; if several members have the name, the one that owns it (see `nameOwner`). */
+export function requireMember(idOrName: string, members: readonly MemberRow[]): MemberRow {
+  const candidates = members.filter(({ id, name }) => id === idOrName || name === idOrName);
+  const ownerId = nameOwner(candidates.map(({ id }) => id));
+  const found = candidates.find(({ id }) => id === ownerId);
   if (found !== undefined) return found;
   const nearest = nearestName(
-    word,
+    idOrName,
     members.map(({ name }) => name),
   );
-  const tail = nearest === undefined ? '' : `; did you mean ${nearest}?`;
-  throw new RemusterError('BAD_ARGUMENT', `no member has the id or name ${JSON.stringify(word)}${tail}`);
+  const suggestion = nearest === undefined ? '' : `; did you mean ${nearest}?`;
+  throw new RemusterError('BAD_ARGUMENT', `no member has the id or name ${JSON.stringify(idOrName)}${suggestion}`);
 }

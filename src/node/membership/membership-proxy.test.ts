@@ -1,4 +1,4 @@
-/** The near end of the membership thread, with a thread that is only a list of what it was told. */
+/** The proxy of the membership thread, with a fake thread that records the messages it receives. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { type Done, success } from '../../base/errors.ts';
@@ -20,8 +20,8 @@ function identity(n: number): Identity {
   return { id, name: `n${n}`, host: '10.0.0.1', port: n, generation: 1, roles: ['worker'], dc: 'dc1' };
 }
 
-function nearEnd() {
-  const said: ToMembershipThread[] = [];
+function proxyScene() {
+  const sent: ToMembershipThread[] = [];
   const reported: string[] = [];
   const timers: (() => void)[] = [];
   const requests: { readonly body: Uint8Array; readonly done: Done<Uint8Array> }[] = [];
@@ -35,7 +35,7 @@ function nearEnd() {
       return () => {};
     },
   };
-  const end = new MembershipProxy(
+  const proxy = new MembershipProxy(
     {
       clock,
       streams: {
@@ -48,95 +48,96 @@ function nearEnd() {
         },
       },
       beatMs: 2_000,
-      thread: { send: (body) => void said.push(toMembershipThreadCodec.decode(body)) },
+      thread: { send: (body) => void sent.push(toMembershipThreadCodec.decode(body)) },
     },
     identity(1),
     {
       event: ({ type, name }) => reported.push(`${type} ${name}`),
       joined: () => reported.push('joined'),
       embedded: ({ version }) => reported.push(`embedded ${version}`),
-      saveHints: (writes) => reported.push(`remember ${writes.length}`),
+      saveHints: (writes) => reported.push(`saveHints ${writes.length}`),
       onHalt: (error) => reported.push(`halted ${String(error)}`),
     },
   );
-  const hears = (word: FromMembershipThread): void => end.handleMessage(fromMembershipThreadCodec.encode(word));
-  const pass = (ms: number): void => void (nowMs += ms);
-  return { end, said, reported, timers, requests, hears, pass, connection: (c: ConnectionChange) => watcher(c) };
+  const receive = (message: FromMembershipThread): void =>
+    proxy.handleMessage(fromMembershipThreadCodec.encode(message));
+  const advance = (ms: number): void => void (nowMs += ms);
+  return { proxy, sent, reported, timers, requests, receive, advance, connection: (c: ConnectionChange) => watcher(c) };
 }
 
-it('shows itself before the thread has said anything, then what the thread reports, growing older', () => {
-  const { end, hears, pass } = nearEnd();
+it('lists this node before the first report, then the reported members with growing silence', () => {
+  const { proxy, receive, advance } = proxyScene();
   assert.deepEqual(
-    end.members().map(({ entry, state }) => `${entry.name} ${state}`),
+    proxy.members().map(({ entry, state }) => `${entry.name} ${state}`),
     ['n1 alive'],
   );
   const other = { ...initialLocalView(identity(2)), state: 'suspect', silentMs: 100 } as const;
   const { id } = other.entry;
-  hears({
+  receive({
     kind: 'members',
     changed: [{ id, view: memberViewCodec.encode({ kind: 'view', view: other }) }],
-    forgotten: [],
+    removed: [],
   });
-  pass(50);
+  advance(50);
   assert.deepEqual(
-    end.members().map(({ entry, state, silentMs }) => `${entry.name} ${state} ${silentMs}`),
+    proxy.members().map(({ entry, state, silentMs }) => `${entry.name} ${state} ${silentMs}`),
     ['n1 alive 0', 'n2 suspect 150'],
   );
-  hears({ kind: 'members', changed: [], forgotten: [identity(2).id] });
-  assert.equal(end.members().length, 1);
+  receive({ kind: 'members', changed: [], removed: [identity(2).id] });
+  assert.equal(proxy.members().length, 1);
 });
 
-it('tells the thread of connections that are gone, and beats', () => {
-  const { end, said, timers, connection } = nearEnd();
-  end.start({ incarnation: 3, known: [{ host: 'h', port: 1 }] });
+it('forwards lost and refused connections to the thread, and sends heartbeats', () => {
+  const { proxy, sent, timers, connection } = proxyScene();
+  proxy.start({ incarnation: 3, known: [{ host: 'h', port: 1 }] });
   connection({ kind: 'connected', peer: identity(2) });
   connection({ kind: 'refused', address: { host: 'h', port: 2 }, reason: 'refused' });
   connection({ kind: 'disconnected', peer: identity(2), reason: 'reset', graceful: false });
   timers.shift()?.();
   assert.deepEqual(
-    said.map(({ kind }) => kind),
+    sent.map(({ kind }) => kind),
     ['start', 'beat', 'refused', 'disconnected', 'beat'],
   );
 });
 
-it('asks for the thread over connections, and lets it answer what others ask', () => {
-  const { end, said, requests, hears } = nearEnd();
+it('sends requests of the thread over connections, and lets the thread reply to incoming requests', () => {
+  const { proxy, sent, requests, receive } = proxyScene();
   const ping = encodeMessage({ kind: 'streamPing' });
   const pong = { kind: 'streamPong', generation: 1, incarnation: 2 } as const;
-  hears({ kind: 'request', call: 5, to: { host: 'h', port: 2 }, timeoutMs: 10, body: ping });
+  receive({ kind: 'request', requestId: 5, to: { host: 'h', port: 2 }, timeoutMs: 10, body: ping });
   requests[0]?.done(success(encodeMessage(pong)));
-  assert.deepEqual(said.pop(), { kind: 'answered', call: 5, body: encodeMessage(pong) });
+  assert.deepEqual(sent.pop(), { kind: 'requestSucceeded', requestId: 5, body: encodeMessage(pong) });
   let answer: unknown;
-  end.handleRequest(identity(2), ping, (outcome) => (answer = outcome));
-  const asked = said.pop();
-  assert.ok(asked?.kind === 'asked');
-  assert.deepEqual(asked.body, ping);
-  hears({ kind: 'reply', call: asked.call, body: encodeMessage(pong) });
+  proxy.handleRequest(identity(2), ping, (outcome) => (answer = outcome));
+  const incoming = sent.pop();
+  assert.ok(incoming?.kind === 'incomingRequest');
+  assert.deepEqual(incoming.body, ping);
+  receive({ kind: 'reply', requestId: incoming.requestId, body: encodeMessage(pong) });
   assert.deepEqual(answer, success(encodeMessage(pong)));
 });
 
-it('reports what happened, and nothing after it was stopped', () => {
-  const { end, reported, hears } = nearEnd();
+it('reports events, and nothing after stop', () => {
+  const { proxy, reported, receive } = proxyScene();
   const { id, name } = identity(2);
   const event = { type: 'member.dead', id, name, generation: 1, incarnation: 0, why: 'x', accusers: ['n1'] } as const;
-  hears({ kind: 'event', ...event, refusedTo: [], portIsClosed: false });
-  hears({ kind: 'joined' });
-  hears({ kind: 'remember', writes: [{ key: 'k', value: undefined }] });
-  hears({ kind: 'halted', error: 'planted' });
+  receive({ kind: 'event', ...event, refusedTo: [], portIsClosed: false });
+  receive({ kind: 'joined' });
+  receive({ kind: 'saveHints', writes: [{ key: 'k', value: undefined }] });
+  receive({ kind: 'halted', error: 'injected' });
   let left = false;
-  end.leave('done', () => (left = true));
-  end.stop();
+  proxy.leave('done', () => (left = true));
+  proxy.stop();
   assert.ok(left);
-  hears({ kind: 'joined' });
-  assert.deepEqual(reported, ['member.dead n2', 'joined', 'remember 1', 'halted RemusterError: planted']);
+  receive({ kind: 'joined' });
+  assert.deepEqual(reported, ['member.dead n2', 'joined', 'saveHints 1', 'halted RemusterError: injected']);
 });
 
-it('hands new secrets on', () => {
-  const { end, said } = nearEnd();
-  end.setSecrets({ current: 'new', previous: ['old'] });
-  end.setSecrets({ current: undefined, previous: [] });
-  assert.deepEqual(said, [
-    { kind: 'secrets', current: 'new', previous: ['old'] },
-    { kind: 'secrets', current: undefined, previous: [] },
+it('forwards new secrets to the thread', () => {
+  const { proxy, sent } = proxyScene();
+  proxy.setSecrets({ current: 'new', previous: ['old'] });
+  proxy.setSecrets({ current: undefined, previous: [] });
+  assert.deepEqual(sent, [
+    { kind: 'setSecrets', current: 'new', previous: ['old'] },
+    { kind: 'setSecrets', current: undefined, previous: [] },
   ]);
 });

@@ -1,6 +1,6 @@
 /**
- * The main thread's side of the membership thread: makes its requests and writes, forwards connection events, sends the
- * heartbeat, caches the member list. Decides nothing.
+ * The main thread's side of the membership thread: sends its requests, writes its hints, forwards connection events,
+ * sends the heartbeat of the main loop, caches the member list. Decides nothing.
  */
 import { type Done, RemusterError, failure, success, parseErrorCode } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -24,26 +24,26 @@ export type MembershipProxyPorts = {
   readonly beatMs: number;
 };
 
-/** As the transport takes them. */
+/** In the form that the transport takes. */
 export type ClusterSecrets = { readonly current: string | undefined; readonly previous: readonly string[] };
 
-/** The bytes are read when somebody asks. */
-type Seen = { view: MemberView | Uint8Array; readonly atMs: number };
+/** The bytes of a view are decoded at first use. */
+type CachedMember = { view: MemberView | Uint8Array; readonly atMs: number };
 
-const callsMax = 1_000;
+const requestsMax = 1_000;
 
 export class MembershipProxy implements MembershipHandle {
   readonly #ports: MembershipProxyPorts;
   readonly #self: Identity;
   readonly #reports: MembershipListener;
-  readonly #members = new Map<NodeId, Seen>();
-  readonly #calls = new Map<number, Done<Uint8Array>>();
-  readonly #departed: (() => void)[] = [];
+  readonly #members = new Map<NodeId, CachedMember>();
+  readonly #requests = new Map<number, Done<Uint8Array>>();
+  readonly #onLeft: (() => void)[] = [];
   #counters: Readonly<Record<string, number>> = {};
   #transport: Readonly<Record<string, number>> = {};
-  #nextCall = 1;
+  #nextRequestId = 1;
   #open = true;
-  #beating: Cancel | undefined;
+  #nextBeat: Cancel | undefined;
 
   constructor(ports: MembershipProxyPorts, self: Identity, reports: MembershipListener) {
     this.#ports = ports;
@@ -53,143 +53,143 @@ export class MembershipProxy implements MembershipHandle {
   }
 
   start({ incarnation, known }: MembershipHints): void {
-    // Only a connection that is gone, or cannot be made, says anything about a member.
+    // Only a lost or refused connection is evidence about a member.
     this.#ports.streams.watch((change) => {
-      if (change.kind !== 'connected') this.#say(change);
+      if (change.kind !== 'connected') this.#send(change);
     });
-    this.#say({ kind: 'start', incarnation, known });
+    this.#send({ kind: 'start', incarnation, known });
     this.#beat();
   }
 
   join(seeds: readonly Address[]): void {
-    this.#say({ kind: 'join', seeds: seeds.map(({ host, port }) => ({ host, port })) });
+    this.#send({ kind: 'join', seeds: seeds.map(({ host, port }) => ({ host, port })) });
   }
 
   members(): readonly MemberView[] {
     const nowMs = this.#ports.clock.nowMs();
-    // The map keeps the order in which members were first reported, and we are the first.
-    return [...this.#members.values()].map((seen) => {
-      const view = viewOf(seen);
-      return view.entry.id === this.#self.id ? view : silentFor(view, nowMs - seen.atMs);
+    // The map keeps the order of the first reports; this node is the first.
+    return [...this.#members.values()].map((cached) => {
+      const view = viewOf(cached);
+      return view.entry.id === this.#self.id ? view : withSilence(view, nowMs - cached.atMs);
     });
   }
 
   handleRequest(from: Identity, body: Uint8Array, reply: Done<Uint8Array>): void {
-    if (!this.#open || this.#calls.size >= callsMax) return reply(failure('CAPACITY'));
-    const call = this.#nextCall++;
-    this.#calls.set(call, reply);
-    this.#say({ kind: 'asked', call, from, body });
+    if (!this.#open || this.#requests.size >= requestsMax) return reply(failure('CAPACITY'));
+    const requestId = this.#nextRequestId++;
+    this.#requests.set(requestId, reply);
+    this.#send({ kind: 'incomingRequest', requestId, from, body });
   }
 
   embed(role: EmbeddingRole, state: Uint8Array): void {
-    this.#say({ kind: 'embed', role, state });
+    this.#send({ kind: 'embed', role, state });
   }
 
   counters(): Readonly<Record<string, number>> {
     return this.#counters;
   }
 
-  /** Of the datagrams, which the thread sends and receives. */
+  /** Counters of the datagrams, which the thread sends and receives. */
   transportCounters(): Readonly<Record<string, number>> {
     return this.#transport;
   }
 
-  /** Exactly these peers are cut off from now on: for trying out failures. */
+  /** Cuts off exactly these peers, for failure tests. */
   partitionFrom(peers: readonly Peer[]): void {
-    this.#say({ kind: 'cutOff', peers: peers.map(({ id, host, port }) => ({ id, host, port })) });
+    this.#send({ kind: 'partition', peers: peers.map(({ id, host, port }) => ({ id, host, port })) });
   }
 
-  /** What is sent from now on is sealed with the new current secret, there as here. */
+  /** The thread seals its messages with the new current secret from now on. */
   setSecrets({ current, previous }: ClusterSecrets): void {
-    this.#say({ kind: 'secrets', current, previous });
+    this.#send({ kind: 'setSecrets', current, previous });
   }
 
   leave(reason: string, done: () => void): void {
     if (!this.#open) return done();
-    this.#departed.push(done);
-    this.#say({ kind: 'leave', reason: reason.slice(0, 50) });
+    this.#onLeft.push(done);
+    this.#send({ kind: 'leave', reason: reason.slice(0, 50) });
   }
 
   stop(): void {
     this.#open = false;
-    this.#beating?.();
-    for (const reply of this.#calls.values()) reply(failure('DRAINED'));
-    this.#calls.clear();
-    for (const done of this.#departed.splice(0)) done();
+    this.#nextBeat?.();
+    for (const reply of this.#requests.values()) reply(failure('DRAINED'));
+    this.#requests.clear();
+    for (const done of this.#onLeft.splice(0)) done();
   }
 
   /** A message of the thread. */
   handleMessage(body: Uint8Array): void {
-    if (this.#open) this.#hear(fromMembershipThreadCodec.decode(body));
+    if (this.#open) this.#handle(fromMembershipThreadCodec.decode(body));
   }
 
-  #hear(word: FromMembershipThread): void {
-    switch (word.kind) {
+  #handle(message: FromMembershipThread): void {
+    switch (message.kind) {
       case 'request':
-        return this.#request(word);
+        return this.#request(message);
       case 'reply':
-        return this.#finish(word.call, success(word.body));
-      case 'noReply':
-        return this.#finish(word.call, failure(parseErrorCode(word.code), undefined, word.stateChanged));
+        return this.#finish(message.requestId, success(message.body));
+      case 'replyError':
+        return this.#finish(message.requestId, failure(parseErrorCode(message.code), undefined, message.stateChanged));
       case 'event': {
-        const { kind: _, ...event } = word;
+        const { kind: _, ...event } = message;
         return this.#reports.event(event);
       }
       case 'embedded':
-        return this.#reports.embedded(word);
-      case 'remember':
-        return this.#reports.saveHints(word.writes.map(({ key, value }) => ({ key, value: value ?? null })));
-      case 'wantBeat':
-        this.#ports.clock.schedule(0, () => this.#say({ kind: 'beat' }));
+        return this.#reports.embedded(message);
+      case 'saveHints':
+        return this.#reports.saveHints(message.writes.map(({ key, value }) => ({ key, value: value ?? null })));
+      case 'requestBeat':
+        this.#ports.clock.schedule(0, () => this.#send({ kind: 'beat' }));
         return;
       case 'members':
-        return this.#update(word);
+        return this.#update(message);
       case 'counters':
-        this.#counters = { ...this.#counters, ...byName(word.membership) };
-        this.#transport = { ...this.#transport, ...byName(word.transport) };
+        this.#counters = { ...this.#counters, ...byName(message.membership) };
+        this.#transport = { ...this.#transport, ...byName(message.transport) };
         return;
       case 'joined':
         return this.#reports.joined();
-      case 'departed':
-        for (const done of this.#departed.splice(0)) done();
+      case 'left':
+        for (const done of this.#onLeft.splice(0)) done();
         return;
       case 'halted':
-        return this.#reports.onHalt(new RemusterError('INTERNAL', word.error));
-      case 'opened':
+        return this.#reports.onHalt(new RemusterError('INTERNAL', message.error));
+      case 'listening':
       case 'failed':
         return;
     }
   }
 
-  #request({ call, to, timeoutMs, body }: FromMembershipThread & { kind: 'request' }): void {
+  #request({ requestId, to, timeoutMs, body }: FromMembershipThread & { kind: 'request' }): void {
     this.#ports.streams.request(to, body, timeoutMs, (outcome) => {
-      if (outcome.ok) this.#say({ kind: 'answered', call, body: outcome.value });
+      if (outcome.ok) this.#send({ kind: 'requestSucceeded', requestId, body: outcome.value });
       else {
         const { code, stateChanged } = outcome.error;
-        this.#say({ kind: 'unanswered', call, code, stateChanged });
+        this.#send({ kind: 'requestFailed', requestId, code, stateChanged });
       }
     });
   }
 
-  #finish(call: number, outcome: Parameters<Done<Uint8Array>>[0]): void {
-    const reply = this.#calls.get(call);
-    this.#calls.delete(call);
+  #finish(requestId: number, outcome: Parameters<Done<Uint8Array>>[0]): void {
+    const reply = this.#requests.get(requestId);
+    this.#requests.delete(requestId);
     reply?.(outcome);
   }
 
-  #update({ changed, forgotten }: FromMembershipThread & { kind: 'members' }): void {
+  #update({ changed, removed }: FromMembershipThread & { kind: 'members' }): void {
     const atMs = this.#ports.clock.nowMs();
     for (const { id, view } of changed) this.#members.set(id, { view, atMs });
-    for (const id of forgotten) this.#members.delete(id);
+    for (const id of removed) this.#members.delete(id);
   }
 
   #beat(): void {
-    this.#say({ kind: 'beat' });
-    this.#beating = this.#ports.clock.schedule(this.#ports.beatMs, () => this.#beat());
+    this.#send({ kind: 'beat' });
+    this.#nextBeat = this.#ports.clock.schedule(this.#ports.beatMs, () => this.#beat());
   }
 
-  #say(word: ToMembershipThread): void {
-    if (this.#open) this.#ports.thread.send(toMembershipThreadCodec.encode(word));
+  #send(message: ToMembershipThread): void {
+    if (this.#open) this.#ports.thread.send(toMembershipThreadCodec.encode(message));
   }
 }
 
@@ -197,12 +197,12 @@ function byName(counters: readonly { readonly name: string; readonly value: numb
   return Object.fromEntries(counters.map(({ name, value }) => [name, value]));
 }
 
-function viewOf(seen: Seen): MemberView {
-  if (seen.view instanceof Uint8Array) ({ view: seen.view } = memberViewCodec.decode(seen.view));
-  return seen.view;
+function viewOf(cached: CachedMember): MemberView {
+  if (cached.view instanceof Uint8Array) ({ view: cached.view } = memberViewCodec.decode(cached.view));
+  return cached.view;
 }
 
-/** The same view some time later. */
-function silentFor(view: MemberView, moreMs: number): MemberView {
-  return { ...view, silentMs: Math.floor(view.silentMs + moreMs) };
+/** The same view after `elapsedMs` without a newer report. */
+function withSilence(view: MemberView, elapsedMs: number): MemberView {
+  return { ...view, silentMs: Math.floor(view.silentMs + elapsedMs) };
 }

@@ -2,7 +2,7 @@
 import type { Clock, Identity, Streams } from '../../base/ports.ts';
 import type { MembershipHandle, MembershipListener } from '../../membership/membership-handle.ts';
 
-/** Starts membership, wherever it runs. The clock ends with the core. */
+/** Starts membership in whichever thread it runs. The clock stops with the core. */
 export type MembershipStart = (
   context: { readonly clock: Clock; readonly streams: Streams; readonly identity: Identity },
   reports: MembershipListener,

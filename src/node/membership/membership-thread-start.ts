@@ -1,6 +1,6 @@
 /**
- * Starts the membership thread and waits until it has its socket. What the thread says before the core listens is about
- * its socket only; everything else goes to the near end. A thread that ends by itself is a mistake of ours.
+ * Starts the membership thread and waits until it has its socket. Messages before that are about the socket only; all
+ * others go to the proxy. A thread that ends by itself is an internal error and stops the node.
  */
 import { RemusterError, parseErrorCode } from '../../base/errors.ts';
 import type { Peer, Program, Threads } from '../../base/ports.ts';
@@ -13,8 +13,8 @@ import { type ClusterSecrets, MembershipProxy } from './membership-proxy.ts';
 
 export type MembershipThread = {
   readonly membership: MembershipStart;
-  cutOff(peers: readonly Peer[]): void;
-  /** For what the thread sends and receives itself. */
+  partitionFrom(peers: readonly Peer[]): void;
+  /** For messages that the thread itself sends and receives. */
   setSecrets(secrets: ClusterSecrets): void;
   transportCounters(): Readonly<Record<string, number>>;
   close(): Promise<void>;
@@ -23,16 +23,17 @@ export type MembershipThread = {
 export async function startMembershipThread(threads: Threads, data: MembershipThreadData): Promise<MembershipThread> {
   const opening = Promise.withResolvers<void>();
   const ended = Promise.withResolvers<void>();
-  let near: { readonly end: MembershipProxy; readonly reports: MembershipListener } | undefined;
+  let proxy: MembershipProxy | undefined;
+  let listener: MembershipListener | undefined;
   let closing = false;
   const thread = threads.start(
     { name: 'membership', program, data: new TextEncoder().encode(JSON.stringify(data)) },
     {
-      message: (body) => (near === undefined ? opened(body, opening) : near.end.handleMessage(body)),
+      message: (body) => (proxy === undefined ? onOpening(body, opening) : proxy.handleMessage(body)),
       exited: (reason) => {
         opening.reject(new RemusterError('INTERNAL', `the membership thread ended: ${reason}`));
-        near?.end.stop();
-        if (!closing) near?.reports.onHalt(new RemusterError('INTERNAL', `the membership thread ended: ${reason}`));
+        proxy?.stop();
+        if (!closing) listener?.onHalt(new RemusterError('INTERNAL', `the membership thread ended: ${reason}`));
         ended.resolve();
       },
     },
@@ -51,24 +52,24 @@ export async function startMembershipThread(threads: Threads, data: MembershipTh
   return {
     membership: ({ clock, streams, identity }, reports) => {
       const beatMs = mainLoopBeatMs(data.options.stuckAfterMs);
-      const end = new MembershipProxy({ clock, streams, thread, beatMs }, identity, reports);
-      near = { end, reports };
-      return end;
+      listener = reports;
+      proxy = new MembershipProxy({ clock, streams, thread, beatMs }, identity, reports);
+      return proxy;
     },
-    setSecrets: (secrets) => near?.end.setSecrets(secrets),
-    cutOff: (peers) => near?.end.partitionFrom(peers),
-    transportCounters: () => near?.end.transportCounters() ?? {},
+    setSecrets: (secrets) => proxy?.setSecrets(secrets),
+    partitionFrom: (peers) => proxy?.partitionFrom(peers),
+    transportCounters: () => proxy?.transportCounters() ?? {},
     close,
   };
 }
 
-function opened(body: Uint8Array, opening: PromiseWithResolvers<void>): void {
-  const word = fromMembershipThreadCodec.decode(body);
-  if (word.kind === 'opened') opening.resolve();
-  if (word.kind === 'failed') opening.reject(new RemusterError(parseErrorCode(word.code), word.text));
+function onOpening(body: Uint8Array, opening: PromiseWithResolvers<void>): void {
+  const message = fromMembershipThreadCodec.decode(body);
+  if (message.kind === 'listening') opening.resolve();
+  if (message.kind === 'failed') opening.reject(new RemusterError(parseErrorCode(message.code), message.text));
 }
 
-/** Beside this file, with the same extension, so that the same line works in sources and in the built package. */
+/** Beside this file with the same extension, so that one line serves the sources and the built package. */
 const program: Program = {
   moduleUrl: import.meta.url.replace('membership-thread-start', 'membership-thread'),
   main: () => {},

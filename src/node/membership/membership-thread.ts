@@ -1,6 +1,6 @@
 /**
- * Program of the membership thread: runs the membership machine beside its own socket, where user code cannot block it.
- * A node without datagrams has connections there instead of a UDP socket. Composition root of that thread.
+ * Program and composition root of the membership thread: runs the membership machine with its own socket, where user
+ * code cannot block it. A node without datagrams has outbound connections there instead of a UDP socket.
  */
 import { type Done, serializeError, failure, success, parseErrorCode } from '../../base/errors.ts';
 import type {
@@ -39,7 +39,7 @@ import {
   memberViewCodec,
 } from './membership-thread-protocol.ts';
 
-/** Handed over as JSON when the thread is started. */
+/** Passed as JSON when the thread starts. */
 export type MembershipThreadData = {
   readonly identity: Identity;
   readonly cluster: string;
@@ -56,15 +56,14 @@ type MembershipTransports = {
   readonly streams: Pick<Streams, 'request' | 'watch'>;
 };
 
-/** What changes a belief is reported at once; this is for the rest, and a wake-up of two threads is not free. */
+/** Events are reported at once. This interval is for the rest, because each report wakes two threads. */
 const reportIntervalMs = 6_000;
 const requestsMax = 10_000;
 
 export function main(channel: ProgramEndpoint): void {
   const data = JSON.parse(new TextDecoder().decode(channel.data)) as MembershipThreadData;
-  const end = new MembershipThreadHost(channel, data);
-  // Not awaited: whatever fails in there is told over the channel.
-  void end.open();
+  // Not awaited: `open` reports a failure over the channel.
+  void new MembershipThreadHost(channel, data).open();
 }
 
 class MembershipThreadHost {
@@ -74,7 +73,7 @@ class MembershipThreadHost {
   readonly #chaos: Chaos;
   readonly #requests = new Map<number, Done<Uint8Array>>();
   #watcher: (change: ConnectionChange) => void = () => {};
-  #nextCall = 1;
+  #nextRequestId = 1;
   #ownText = '';
   readonly #membershipCounters = new CounterDelta();
   readonly #transportCounters = new CounterDelta();
@@ -90,23 +89,23 @@ class MembershipThreadHost {
 
   async open(): Promise<void> {
     const { identity, seeds, options } = this.#data;
-    let ways: MembershipTransports;
+    let transports: MembershipTransports;
     try {
-      ways = await this.#openWays();
+      transports = await this.#openTransports();
     } catch (error) {
       const { code, message } = serializeError(error);
       return this.#send({ kind: 'failed', code, text: message });
     }
-    const { transport, datagrams, streams } = ways;
+    const { transport, datagrams, streams } = transports;
     this.#transport = transport;
     const ports = { clock: this.#clock, datagrams, streams, random: new Random(entropyText(16)) };
     const settings = { identity, seeds, options, watchMainLoop: true };
     this.#host = new MembershipHost(ports, settings, this.#reports());
     this.#channel.receive((body) => this.#handle(toMembershipThreadCodec.decode(body)));
-    this.#send({ kind: 'opened', port: transport.port });
+    this.#send({ kind: 'listening', port: transport.port });
   }
 
-  async #openWays(): Promise<MembershipTransports> {
+  async #openTransports(): Promise<MembershipTransports> {
     const common = this.#transportOptions();
     if (this.#data.options.membership === 'push') {
       const transport = openOutboundTransport(common);
@@ -127,7 +126,7 @@ class MembershipThreadHost {
     };
   }
 
-  /** What the machine knows of connections: requests that the main thread makes for us, and what it sees. */
+  /** Connections belong to the main thread: it sends the requests of this thread and reports lost connections. */
   #streams(): Pick<Streams, 'request' | 'watch'> {
     return {
       request: (to, body, timeoutMs, done) => {
@@ -135,13 +134,13 @@ class MembershipThreadHost {
           this.#clock.schedule(0, () => done(failure('CAPACITY')));
           return () => {};
         }
-        const call = this.#nextCall++;
-        this.#requests.set(call, done);
-        // The main thread may be blocked: the deadline is kept here.
-        this.#clock.schedule(timeoutMs, () => this.#ended(call, failure('DEADLINE')));
+        const requestId = this.#nextRequestId++;
+        this.#requests.set(requestId, done);
+        // The main thread may be blocked, so this thread enforces the deadline.
+        this.#clock.schedule(timeoutMs, () => this.#finish(requestId, failure('DEADLINE')));
         const { host, port } = to;
-        this.#send({ kind: 'request', call, to: { host, port }, timeoutMs: Math.ceil(timeoutMs), body });
-        return () => this.#ended(call, failure('CANCELLED'));
+        this.#send({ kind: 'request', requestId, to: { host, port }, timeoutMs: Math.ceil(timeoutMs), body });
+        return () => this.#finish(requestId, failure('CANCELLED'));
       },
       watch: (handler) => {
         this.#watcher = handler;
@@ -149,9 +148,9 @@ class MembershipThreadHost {
     };
   }
 
-  #ended(call: number, outcome: Parameters<Done<Uint8Array>>[0]): void {
-    const done = this.#requests.get(call);
-    this.#requests.delete(call);
+  #finish(requestId: number, outcome: Parameters<Done<Uint8Array>>[0]): void {
+    const done = this.#requests.get(requestId);
+    this.#requests.delete(requestId);
     done?.(outcome);
   }
 
@@ -161,7 +160,7 @@ class MembershipThreadHost {
         this.#reportMembers(event.id === this.#data.identity.id);
         this.#send({ kind: 'event', ...event });
       },
-      requestBeat: () => this.#send({ kind: 'wantBeat' }),
+      requestBeat: () => this.#send({ kind: 'requestBeat' }),
       joined: () => {
         this.#reportMembers(true);
         this.#send({ kind: 'joined' });
@@ -169,37 +168,37 @@ class MembershipThreadHost {
       embedded: ({ id, generation, version, parts }) =>
         this.#send({ kind: 'embedded', id, generation, version, parts }),
       saveHints: (writes) =>
-        this.#send({ kind: 'remember', writes: writes.map(({ key, value }) => ({ key, value: value ?? undefined })) }),
+        this.#send({ kind: 'saveHints', writes: writes.map(({ key, value }) => ({ key, value: value ?? undefined })) }),
       onHalt: (error) => this.#send({ kind: 'halted', error: String(error).slice(0, 500) }),
     };
   }
 
-  #handle(word: ToMembershipThread): void {
+  #handle(message: ToMembershipThread): void {
     const host = this.#host as MembershipHost;
-    switch (word.kind) {
+    switch (message.kind) {
       case 'start':
-        return this.#start(host, word);
+        return this.#start(host, message);
       case 'join':
-        return host.join(word.seeds);
+        return host.join(message.seeds);
       case 'beat':
         return host.beat();
       case 'disconnected':
       case 'refused':
-        return this.#watcher(word);
-      case 'answered':
-        return this.#ended(word.call, success(word.body));
-      case 'unanswered':
-        return this.#ended(word.call, failure(parseErrorCode(word.code), undefined, word.stateChanged));
-      case 'asked':
-        return this.#asked(host, word);
+        return this.#watcher(message);
+      case 'requestSucceeded':
+        return this.#finish(message.requestId, success(message.body));
+      case 'requestFailed':
+        return this.#finish(message.requestId, failure(parseErrorCode(message.code), undefined, message.stateChanged));
+      case 'incomingRequest':
+        return this.#onRequest(host, message);
       case 'embed':
-        return host.embed(word.role, word.state);
-      case 'cutOff':
-        return this.#chaos.partitionFrom(word.peers);
-      case 'secrets':
-        return this.#transport?.setSecrets({ current: word.current, previous: word.previous });
+        return host.embed(message.role, message.state);
+      case 'partition':
+        return this.#chaos.partitionFrom(message.peers);
+      case 'setSecrets':
+        return this.#transport?.setSecrets({ current: message.current, previous: message.previous });
       case 'leave':
-        return host.leave(word.reason, () => this.#send({ kind: 'departed' }));
+        return host.leave(message.reason, () => this.#send({ kind: 'left' }));
     }
   }
 
@@ -211,27 +210,27 @@ class MembershipThreadHost {
     });
   }
 
-  #asked(host: MembershipHost, { call, from, body }: ToMembershipThread & { kind: 'asked' }): void {
+  #onRequest(host: MembershipHost, { requestId, from, body }: ToMembershipThread & { kind: 'incomingRequest' }): void {
     host.handleRequest(from, body, (outcome) => {
-      if (outcome.ok) this.#send({ kind: 'reply', call, body: outcome.value });
+      if (outcome.ok) this.#send({ kind: 'reply', requestId, body: outcome.value });
       else {
         const { code, stateChanged } = outcome.error;
-        this.#send({ kind: 'noReply', call, code, stateChanged });
+        this.#send({ kind: 'replyError', requestId, code, stateChanged });
       }
     });
   }
 
-  /** What changed since the last report. Of ourselves only now and then: what we think of us changes all the time. */
-  #reportMembers(ourselvesToo: boolean): void {
+  /** Changes since the last report. This node itself is included only on request, because its own view always changes. */
+  #reportMembers(includeSelf: boolean): void {
     const machine = this.#host?.machine;
     if (machine === undefined) return;
     const changes = [...machine.takeChanges(this.#clock.nowMs())];
-    const views = [...(ourselvesToo ? this.#ownChange(machine) : []), ...changes.flatMap(([, view]) => view ?? [])];
+    const views = [...(includeSelf ? this.#ownChange(machine) : []), ...changes.flatMap(([, view]) => view ?? [])];
     const changed = views.map((view) => ({ id: view.entry.id, view: memberViewCodec.encode({ kind: 'view', view }) }));
-    const forgotten = changes.filter(([, view]) => view === undefined).map(([id]) => id);
-    for (let from = 0; from < changed.length || from < forgotten.length; from += memberRowsMax) {
+    const removed = changes.filter(([, view]) => view === undefined).map(([id]) => id);
+    for (let from = 0; from < changed.length || from < removed.length; from += memberRowsMax) {
       const part = { changed: changed.slice(from, from + memberRowsMax) };
-      this.#send({ kind: 'members', ...part, forgotten: forgotten.slice(from, from + memberRowsMax) });
+      this.#send({ kind: 'members', ...part, removed: removed.slice(from, from + memberRowsMax) });
     }
   }
 
@@ -256,14 +255,14 @@ class MembershipThreadHost {
     });
   }
 
-  #send(word: FromMembershipThread): void {
-    this.#channel.send(fromMembershipThreadCodec.encode(word));
+  #send(message: FromMembershipThread): void {
+    this.#channel.send(fromMembershipThreadCodec.encode(message));
   }
 }
 
 const countersMax = 1_000;
 
-/** Remembers what was reported, so that only what changed is reported again. */
+/** Returns the counters that changed since the last call. */
 class CounterDelta {
   readonly #values = new Map<string, number>();
 
@@ -278,5 +277,5 @@ class CounterDelta {
   }
 }
 
-/** Refusals are counted; the counters travel. */
+/** The transport counts refusals; the main thread receives the counters. */
 function ignoreLog(_level: LogLevel, _message: string): void {}

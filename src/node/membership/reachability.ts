@@ -1,6 +1,6 @@
 /**
- * Who hears whom: asks every living member for its view. A member that does not answer in time is named, its row is
- * missing.
+ * Which member receives from which: requests the view of every living member. A member without a timely reply is listed
+ * as unanswered and has no rows.
  */
 import type { Outcome } from '../../base/errors.ts';
 import type { Address, Streams } from '../../base/ports.ts';
@@ -10,9 +10,9 @@ import { decodeMessage, encodeMessage } from '../../messages/catalogue.ts';
 export type ReachabilityRow = {
   readonly from: string;
   readonly to: string;
-  /** What `from` believes of `to`. */
+  /** The state of `to` in the view of `from`. */
   readonly state: MemberView['state'];
-  /** How long `from` has not heard `to`. */
+  /** Time since `from` last received something from `to`. */
   readonly silentMs: number;
   readonly roundTripMs: number | null;
 };
@@ -20,42 +20,42 @@ export type ReachabilityRow = {
 export type Reachability = {
   readonly nodes: readonly string[];
   readonly hearings: readonly ReachabilityRow[];
-  /** Members that did not say whom they hear. */
+  /** Members that did not send their view in time. */
   readonly unanswered: readonly string[];
 };
 
-type Ask = (to: Address, done: (members: readonly MemberView[] | undefined) => void) => void;
+type RequestMemberView = (to: Address, done: (members: readonly MemberView[] | undefined) => void) => void;
 
-/** Asks one node for its view. */
-export function memberViewRequester(streams: Pick<Streams, 'request'>, timeoutMs: number): Ask {
-  const question = encodeMessage({ kind: 'listMembers' });
-  return (to, done) => void streams.request(to, question, timeoutMs, (outcome) => done(viewIn(outcome)));
+/** Requests the view of one node. */
+export function memberViewRequester(streams: Pick<Streams, 'request'>, timeoutMs: number): RequestMemberView {
+  const request = encodeMessage({ kind: 'listMembers' });
+  return (to, done) => void streams.request(to, request, timeoutMs, (outcome) => done(viewIn(outcome)));
 }
 
 export function measureReachability(
   own: readonly MemberView[],
   self: string,
-  ask: Ask,
+  requestView: RequestMemberView,
   done: (result: Reachability) => void,
 ): void {
   const living = own.filter(({ state }) => state !== 'dead' && state !== 'left');
   const others = living.filter(({ entry }) => entry.name !== self);
-  const hearings = own.map((view) => hearingOf(self, view)).filter(({ to }) => to !== self);
+  const hearings = own.map((view) => rowOf(self, view)).filter(({ to }) => to !== self);
   const unanswered: string[] = [];
-  let waiting = others.length;
+  let pending = others.length;
   const end = (): void => done({ nodes: living.map(({ entry }) => entry.name), hearings, unanswered });
-  if (waiting === 0) return end();
+  if (pending === 0) return end();
   for (const { entry } of others) {
-    ask(entry, (members) => {
+    requestView(entry, (members) => {
       if (members === undefined) unanswered.push(entry.name);
-      else hearings.push(...members.map((view) => hearingOf(entry.name, view)).filter(({ to }) => to !== entry.name));
-      waiting -= 1;
-      if (waiting === 0) end();
+      else hearings.push(...members.map((view) => rowOf(entry.name, view)).filter(({ to }) => to !== entry.name));
+      pending -= 1;
+      if (pending === 0) end();
     });
   }
 }
 
-function hearingOf(from: string, { entry, state, silentMs, roundTripUs }: MemberView): ReachabilityRow {
+function rowOf(from: string, { entry, state, silentMs, roundTripUs }: MemberView): ReachabilityRow {
   return { from, to: entry.name, state, silentMs, roundTripMs: roundTripUs === undefined ? null : roundTripUs / 1_000 };
 }
 

@@ -1,4 +1,4 @@
-/** Embedded state of a worker: table digest, cores, units, load. A hint; the worker itself decides about its cores. */
+/** The embedded state of a worker: table digest, cores, units, load. Only a hint: the worker decides about its cores. */
 import type { Clock } from '../../base/ports.ts';
 import { createCodec } from '../../messages/codec/codec.ts';
 import { field, optional } from '../../messages/codec/compound.ts';
@@ -14,24 +14,24 @@ const workerSummary = message({
   carrier: 'datagram',
   from: ['worker'],
   bytesMax: 128,
-  doc: 'What a worker wants known.',
+  doc: 'State of a worker, embedded in its acks.',
   fields: {
     table: field(1, optional(bytes(32)), 'Digest of its address table.'),
     coresTotal: field(2, u16, 'All cores for jobs.'),
-    coresFree: field(3, u16, 'Those that nobody uses.'),
-    units: field(4, u32, 'Units of jobs that it has.'),
-    attempts: field(5, u32, 'Digest of their attempts.'),
-    level: field(6, enumOf(...levels), 'How loaded it is.'),
-    cpuPercent: field(7, u8, 'Of its machine, in steps of ten.'),
-    memoryPercent: field(8, u8, 'Of its machine, in steps of ten.'),
+    coresFree: field(3, u16, 'Cores without a unit.'),
+    units: field(4, u32, 'Units that it runs.'),
+    attempts: field(5, u32, 'Digest of the attempts that it runs.'),
+    level: field(6, enumOf(...levels), 'Load level.'),
+    cpuPercent: field(7, u8, 'CPU load of its machine, in steps of ten.'),
+    memoryPercent: field(8, u8, 'Used memory of its machine, in steps of ten.'),
   },
 });
 
-/** Embedded in the state of a member and never a message of its own, so not in the catalogue. */
+/** Never a message of its own, so not in the catalogue. */
 const codec = createCodec([workerSummary]);
 export type WorkerSummary = Omit<MessageOf<readonly [typeof workerSummary]>, 'kind'>;
 
-/** Undefined for what cannot be read: then nothing is known. */
+/** Undefined if the bytes cannot be decoded. */
 export function decodeWorkerSummary(state: Uint8Array): WorkerSummary | undefined {
   try {
     return codec.decode(state);
@@ -48,28 +48,28 @@ export type WorkerSummarySources = {
   readonly embed: (state: Uint8Array) => void;
 };
 
-const lookMs = 1_000;
-const measureEvery = 10;
+const sampleIntervalMs = 1_000;
+const samplesPerMeasurement = 10;
 
-/** Looks every second, and says something only when it differs. Ends with the clock. */
+/** Samples every second and embeds the summary only if it has changed. Ends with the clock. */
 export function publishWorkerSummary(clock: Clock, { table, jobs, measure, embed }: WorkerSummarySources): void {
-  let told = '';
-  let looks = 0;
+  let published = '';
+  let samples = 0;
   let machine = { cpuPercent: 0, memoryPercent: 0 };
-  const look = (): void => {
-    if (looks++ % measureEvery === 0) {
+  const sample = (): void => {
+    if (samples++ % samplesPerMeasurement === 0) {
       const { cpu, memory } = measure();
-      machine = { cpuPercent: tens(cpu), memoryPercent: tens(memory) };
+      machine = { cpuPercent: toTens(cpu), memoryPercent: toTens(memory) };
     }
     const state = codec.encode({ kind: 'workerNotice', table: table(), ...jobs(), level: 'normal', ...machine });
     const text = state.join();
-    if (text !== told) embed(state);
-    told = text;
-    clock.schedule(lookMs, look);
+    if (text !== published) embed(state);
+    published = text;
+    clock.schedule(sampleIntervalMs, sample);
   };
-  look();
+  sample();
 }
 
-function tens(share: number): number {
+function toTens(share: number): number {
   return Math.round(Math.min(1, Math.max(0, share)) * 10) * 10;
 }
