@@ -46,7 +46,7 @@ export function messageDispatcher(parts: DispatcherParts): StreamService {
     notify: (from, body) => {
       const message = readAllowed(parts, from, body);
       if (message === undefined) return;
-      if (isConsensusMessage(message)) parts.control?.notified(from, message);
+      if (isConsensusMessage(message)) parts.control?.onConsensusMessage(from, message);
       else parts.count('rejected.unexpected');
     },
     open: (from, opening, stream) => {

@@ -189,15 +189,15 @@ class Core implements NodeCore {
       {
         ...{ identity, seeds, options: this.#options, requestTimeoutMs },
         rank: (...asked) => this.#rank(...asked),
-        workAt: (node) => this.jobs?.manager?.unitsOn(node) ?? 0,
+        runningUnitsAt: (node) => this.jobs?.manager?.unitsOn(node) ?? 0,
         reconcile: (done) => this.#reconcile(done),
       },
       () => this.memberViews(),
       {
-        happened: (type, fields) => this.#agreed(type, fields),
+        emit: (type, fields) => this.#onControlPlaneEvent(type, fields),
         embed: (state) => this.embed('manager', state),
-        left: (reason) => this.#hooks.left?.(reason),
-        halted: (error) => this.#end(error),
+        onLeft: (reason) => this.#hooks.left?.(reason),
+        onHalt: (error) => this.#halt(error),
       },
     );
     part.commands.setAdminHandler((order, done) => handleForwardedAdminCommand(this, order, done));
@@ -244,7 +244,7 @@ class Core implements NodeCore {
       {
         happened: (type, fields) => void this.#emit(type, fields),
         count: (name) => this.#count(name),
-        halted: (error) => this.#end(error),
+        halted: (error) => this.#halt(error),
       },
     );
   }
@@ -262,7 +262,7 @@ class Core implements NodeCore {
       { clock: this.clock, streams, random: part.random.fork('jobs'), ...jobs },
       { identity: this.identity, registry, leadership, leader: () => control.leader(), members },
       this.#options,
-      { happened: (type, fields) => void this.#emit(type, fields), halted: (error) => this.#end(error) },
+      { happened: (type, fields) => void this.#emit(type, fields), halted: (error) => this.#halt(error) },
     );
   }
 
@@ -282,7 +282,7 @@ class Core implements NodeCore {
   }
 
   /** Something about registration or leadership has changed; whether this node is active may be part of it. */
-  #agreed(type: string, fields: Readonly<Record<string, unknown>>): void {
+  #onControlPlaneEvent(type: string, fields: Readonly<Record<string, unknown>>): void {
     const activate = type === 'node.state' ? activationHint(fields) : undefined;
     this.#emit(type, activate === undefined ? fields : { ...fields, activate });
     const isOwn = fields['id'] === this.identity.id;
@@ -291,7 +291,7 @@ class Core implements NodeCore {
     this.jobs?.modeChanged(this.control?.registration.registrationStatusOf(this.identity.id) === 'active');
   }
 
-  #end(error: unknown): void {
+  #halt(error: unknown): void {
     this.#halted = true;
     this.#ports.log('error', 'stopped by mistake', { error: String(error) });
     this.#hooks.halted?.(error);
@@ -313,7 +313,7 @@ class Core implements NodeCore {
         this.#ports.store.write(writes, ({ ok }) => {
           if (!ok) this.#count('store.writeFailed');
         }),
-      onHalt: (error) => this.#end(error),
+      onHalt: (error) => this.#halt(error),
     };
   }
 
@@ -342,7 +342,7 @@ class Core implements NodeCore {
     }
     // Nobody says goodbye for another, and a node does so when it serves nothing any more: see `stop`.
     if (type === 'member.left') {
-      this.control?.servesNoMore(id, generation);
+      this.control?.memberLeft(id, generation);
       this.jobs?.nodeGone(id, generation);
     }
     this.jobs?.memberChanged();

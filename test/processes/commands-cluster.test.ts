@@ -313,7 +313,7 @@ async function quorum(scene: Scene): Promise<void> {
   const leading = scene.addrOf((await scene.leader()).leader);
   await event(leading, ({ type, member }) => type === 'member.dead' && member === killed, `${killed} dead`);
   const message = await scene.refused(5, 'PRECONDITION', 'manager', 'remove', other, '--yes');
-  assert.match(message, new RegExp(`without ${other} there would be 2 voters.*${killed} cannot.*quorum would be lost`));
+  assert.match(message, new RegExp(`without ${other} the group has 2 voters.*${killed} cannot.*lose its quorum`));
   assert.match(await scene.refused(5, 'PRECONDITION', 'manager', 'remove', other, '--dry-run'), /quorum/);
   assert.equal(await standing(scene, other), 'voter');
   const removed = await scene.json('manager', 'remove', killed, '--yes');

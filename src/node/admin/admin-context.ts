@@ -48,7 +48,7 @@ export async function unreachableAsPrecondition<T>({ name }: MemberRow, answer: 
 
 export async function groupStatusOf({ core, control }: AdminContext): Promise<GroupStatus> {
   return await groupStatus(
-    control.groupInfo.statusParts(() => core.members()),
+    control.groupInfo.statusSources(() => core.members()),
     core.identity.dc,
   );
 }

@@ -61,11 +61,11 @@ async function belongsElsewhere(desk: AdminContext, member: MemberRow): Promise<
   const { id, dc } = member;
   const { members } = await groupStatusOf(desk);
   if (members.some((one) => one.id === id)) return false;
-  const parts = control.groupInfo.statusParts(() => core.members());
-  const ask = groupInfoClient(parts.streams, dc, askTimeoutMs);
+  const sources = control.groupInfo.statusSources(() => core.members());
+  const ask = groupInfoClient(sources.streams, dc, askTimeoutMs);
   const told =
     id === core.identity.id
-      ? parts.tell(dc)
+      ? sources.localInfo(dc)
       : await unreachableAsPrecondition(
           member,
           toPromise<DescribeGroupReply>((done) => ask(member, done)),

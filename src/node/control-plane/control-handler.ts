@@ -1,4 +1,4 @@
-/** Routes registry, group, lease and command messages to the part that handles them. Keeps nothing. */
+/** Passes registry, group, lease and command messages to the part that handles them. Keeps no state. */
 import { type Done, failure, success } from '../../base/errors.ts';
 import type { Identity } from '../../base/ports.ts';
 import { type Message, encodeMessage } from '../../messages/catalogue.ts';
@@ -9,7 +9,7 @@ import type { ControlPlane } from './control-plane.ts';
 export type ControlRequest = {
   readonly from: Identity;
   readonly message: Message;
-  /** As it came; only valid during the call. */
+  /** The encoded message; valid only during the call. */
   readonly body: Uint8Array;
   readonly remainingMs: number;
 };
@@ -25,7 +25,7 @@ function isRegistryMessage(message: Message): message is RegistryMessage {
   return registryKinds.has(message.kind);
 }
 
-/** False when it is no question about agreement. */
+/** False if the message is not for the control plane. */
 export function handleControlRequest(
   control: ControlPlane,
   { from, message, body, remainingMs }: ControlRequest,
@@ -33,7 +33,7 @@ export function handleControlRequest(
 ): boolean {
   const { manager } = control;
   if (isRegistryMessage(message)) {
-    if (manager === undefined) reply(failure('NOT_LEADER', 'this node is no manager', 'no'));
+    if (manager === undefined) reply(failure('NOT_LEADER', 'this node is not a manager', 'no'));
     else manager.server.handle(from, message, body, remainingMs, reply);
     return true;
   }
@@ -45,7 +45,7 @@ export function handleControlRequest(
     const granted = control.grantServing(from.id, from.generation, message.revision);
     if (granted.ok) reply(success(encodeMessage({ kind: 'servingLeaseGranted', ...granted.value })));
     else if (granted.error.code !== 'NOT_LEADER' || manager === undefined) reply(granted);
-    else reply(success(encodeMessage({ kind: 'servingLeaseRedirect', leaderHint: manager.notice() })));
+    else reply(success(encodeMessage({ kind: 'servingLeaseRedirect', leaderHint: manager.leaderHint() })));
     return true;
   }
   if (message.kind !== 'adminCommand') return false;

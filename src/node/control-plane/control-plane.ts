@@ -1,10 +1,10 @@
 /**
- * A node's part in consensus: registry client, registration, manager role, leader services. Wires them and reports
- * events; decides nothing.
+ * The part of a node in the control plane: registry client, registration, manager role, leader services. Wires them and
+ * emits their events; decides nothing.
  *
- *   membership --who lives--> seat (log, key space, server) <--streams--> other managers
- *                               ^
- *   registration, load report --+-- registry client --> whichever manager leads
+ *   membership --live managers--> manager role (log, registry, server) <--streams--> other managers
+ *                                   ^
+ *   registration, load report ------+-- registry client --> the leading manager
  */
 import { type Done, type Outcome, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -39,7 +39,7 @@ import { reasonArgument, commandArguments } from './command-arguments.ts';
 import { LeaderCommands } from './leader-commands.ts';
 import { NodeRegistration } from './node-registration.ts';
 
-/** A registry that somebody else keeps, and leadership that is decided there. */
+/** A registry outside of Remuster (etcd), and the leadership that is decided there. */
 export type ExternalRegistry = { readonly registry: Registry; readonly leadership: Leadership };
 
 export type ControlPlanePorts = {
@@ -47,10 +47,10 @@ export type ControlPlanePorts = {
   readonly streams: Streams;
   readonly random: Random;
   readonly log: Log;
-  /** Where a manager keeps the log; nodes without a seat need none. */
+  /** The store of the consensus log; only managers have one. */
   readonly logStore: Store | undefined;
   readonly external: ExternalRegistry | undefined;
-  /** How busy the machine is. */
+  /** The load of the machine. */
   readonly measure: () => LoadReport;
 };
 
@@ -58,45 +58,45 @@ export type ControlPlaneSettings = {
   readonly identity: Identity;
   readonly seeds: readonly Address[];
   readonly options: ControlPlaneValues & Pick<ContainerValues, 'servingLeaseMs' | 'copyRepairDelayMs'>;
-  /** Where a module wants its containers to recover. */
+  /** The preference of a module for the nodes on which its containers recover. */
   readonly rank: NonNullable<PlacerPorts['rank']>;
-  /** Work of a node besides containers, as the leader knows it. */
-  readonly workAt: (node: NodeId) => number;
+  /** Units that run on a node, as the leader knows them. */
+  readonly runningUnitsAt: (node: NodeId) => number;
   /** See NodeRegistrationPorts. */
   readonly reconcile: (done: Done<void>) => void;
   readonly requestTimeoutMs: number;
 };
 
 export type ControlPlaneReports = {
-  happened(type: string, fields: Readonly<Record<string, unknown>>): void;
+  emit(type: string, fields: Readonly<Record<string, unknown>>): void;
   embed(state: Uint8Array): void;
-  /** The node has left for good, as it was told to: it is to end. */
-  left(reason: string): void;
-  /** A mistake of ours, or a disk that cannot be used: the node must end. */
-  halted(error: unknown): void;
+  /** The node has left for good, by command: its process must end. */
+  onLeft(reason: string): void;
+  /** An internal error, or a disk that cannot be used: the node must end. */
+  onHalt(error: unknown): void;
 };
 
 export class ControlPlane {
   readonly registry: Registry;
   readonly leadership: Leadership;
   readonly manager: ManagerRole | undefined;
-  /** This node in the registry. */
+  /** The registration of this node. */
   readonly registration: NodeRegistration;
-  /** What this node can tell of groups of managers. */
+  /** Replies to requests about manager groups. */
   readonly groupInfo: GroupInfo;
   readonly operations: NodeOperations;
   readonly commands: LeaderCommands;
-  /** Places containers while this node leads; undefined where it never can. */
+  /** Places containers while this node leads; undefined if the node is not a manager. */
   readonly placer: PlacerHost | undefined;
   readonly #ports: ControlPlanePorts;
   readonly #settings: ControlPlaneSettings;
   readonly #reports: ControlPlaneReports;
   readonly #managers: ManagerDirectory;
-  /** Membership knows that the node is dead, which the registry learns later. */
+  /** True if the node is dead or has left in membership, which the registry learns later. */
   readonly #isGone: (node: NodeId) => boolean;
-  readonly #seen = new ObservedLeadership();
+  readonly #observed = new ObservedLeadership();
   readonly #client: RegistryClient | undefined;
-  readonly #ends: Cancel[] = [];
+  readonly #cancels: Cancel[] = [];
 
   constructor(
     ports: ControlPlanePorts,
@@ -108,45 +108,45 @@ export class ControlPlane {
     this.#settings = settings;
     this.#reports = reports;
     this.#managers = managerDirectory(members, settings.identity);
-    this.manager = this.#takeSeat();
+    this.manager = this.#openManagerRole();
     this.#client = ports.external === undefined ? this.#openClient() : undefined;
     this.registry = ports.external?.registry ?? (this.#client as RegistryClient);
-    this.leadership = ports.external?.leadership ?? this.manager?.group.leadership ?? this.#seen;
+    this.leadership = ports.external?.leadership ?? this.manager?.group.leadership ?? this.#observed;
     this.#isGone = (id) =>
       members().some(({ entry, state }) => entry.id === id && (state === 'dead' || state === 'left'));
     const rebalance = rebalanceOptionsOf(settings.options);
     this.operations = new NodeOperations(this.registry, ports.clock, rebalance, this.#isGone);
-    this.groupInfo = this.#knowGroups();
-    this.registration = this.#bePresent();
-    const work = this.#leadWhenLeading();
-    this.placer = work?.placer;
-    this.commands = this.#takeOrders(work?.assigner);
-    this.#follow();
+    this.groupInfo = this.#openGroupInfo();
+    this.registration = this.#openRegistration();
+    const services = this.#startLeaderServices();
+    this.placer = services?.placer;
+    this.commands = this.#openCommands(services?.assigner);
+    this.#emitLeaderChanges();
   }
 
-  /** The seat is taken and registration begins: both go on by themselves for as long as it takes. */
+  /** Starts the manager role, then the registration. Both retry for as long as it takes. */
   start(): void {
     if (this.manager === undefined) return this.registration.start();
     this.manager.start((outcome) => {
       if (outcome.ok) this.registration.start();
-      else this.#reports.halted(outcome.error);
+      else this.#reports.onHalt(outcome.error);
     });
   }
 
-  /** What a manager wants known about who leads. */
-  handleLeaderHint(notice: Uint8Array): void {
-    this.#seen.handleLeaderHint(notice);
-    if (this.#seen.view().leader !== undefined) this.manager?.heardOfGroup();
+  /** A manager gossips which manager leads. */
+  handleLeaderHint(hint: Uint8Array): void {
+    this.#observed.handleLeaderHint(hint);
+    if (this.#observed.view().leader !== undefined) this.manager?.onGroupFound();
   }
 
-  /** A process is surely gone: its host refused several members. */
+  /** A process has certainly ended: its host refused connections of several members. */
   memberGone(id: NodeId, generation: number): void {
     this.manager?.group.onProcessGone(id, generation);
     this.placer?.nodeGone(id, generation);
   }
 
-  /** That life of a node has stopped in good order: nobody has to wait for the end of its lease. */
-  servesNoMore(id: NodeId, generation: number): void {
+  /** That generation of a node has shut down in order: a takeover need not wait for the end of its lease. */
+  memberLeft(id: NodeId, generation: number): void {
     this.placer?.nodeGone(id, generation);
   }
 
@@ -154,21 +154,21 @@ export class ControlPlane {
     this.manager?.group.healthChanged(score);
   }
 
-  notified(from: Identity, message: ConsensusMessage): void {
+  onConsensusMessage(from: Identity, message: ConsensusMessage): void {
     this.manager?.onMessage(from, message);
   }
 
-  /** May that life of a node go on serving its containers? Only the leader can say so. */
+  /** Renews the serving lease of that generation of a node. Only the leader can. */
   grantServing(node: NodeId, generation: number, revision: number): Outcome<ReceivedServingGrant> {
     const outcome =
       this.placer?.grantServingLease(node, generation, revision) ??
-      failure('NOT_LEADER', 'this node is no manager', 'no');
+      failure('NOT_LEADER', 'this node is not a manager', 'no');
     if (!outcome.ok) return outcome;
     const { leaseMs, term, revision: revokedRevision } = outcome.value;
     return success({ leaseMs, term, revokedRevision });
   }
 
-  /** Where to ask what only the leader can say. */
+  /** Address of the leader; undefined while none is known. */
   leader(): Peer | undefined {
     const { leader } = this.leadershipView();
     if (leader === undefined) return undefined;
@@ -176,46 +176,44 @@ export class ControlPlane {
     return address === undefined ? undefined : { id: leader, ...address };
   }
 
-  /** Who may lead or can say who does, those to be asked first in front; the dead are not asked. */
+  /** Living managers in the order in which to send them requests. */
   candidateManagers(): readonly Peer[] {
     const self = this.manager === undefined ? undefined : this.#settings.identity.id;
     return managersByPreference(this.#managers.all(), this.leadership.view().leader, self);
   }
 
-  /** Who leads, as far as this node knows: a manager outside of its group hears of it like all others. */
+  /** The newest leadership that this node knows; a manager outside of its group learns of it by gossip. */
   leadershipView(): LeadershipView {
-    return newestLeadership(this.leadership.view(), this.#seen.view(), this.#isInside());
+    return newestLeadership(this.leadership.view(), this.#observed.view(), this.#isGroupMember());
   }
 
-  /** An operator ordered something here: people want to find later who did what and why. */
+  /** Audit: an operator gave a command on this node. */
   recordAdminEvent(order: string, fields: Readonly<Record<string, unknown>>): void {
-    this.#happened('admin.ordered', { order, ...fields });
+    this.#emit('admin.ordered', { order, ...fields });
   }
 
   get clock(): Clock {
     return this.#ports.clock;
   }
 
-  /**
-   * The process ends and may be back soon: leadership is handed over, the registration stays until its time is over.
-   */
+  /** The process ends and may restart soon: transfers leadership; the registration stays until it expires. */
   stop(done: Done<void>): void {
     this.registration.stop();
-    for (const end of this.#ends) end();
-    this.#handOver(() => {
+    for (const cancel of this.#cancels) cancel();
+    this.#transferLeadership(() => {
       this.#client?.close();
       this.manager?.stop();
       done(success(undefined));
     });
   }
 
-  #takeSeat(): ManagerRole | undefined {
+  #openManagerRole(): ManagerRole | undefined {
     const { clock, streams, random, log, logStore: store, external } = this.#ports;
     const { identity, seeds, options, requestTimeoutMs } = this.#settings;
     if (external !== undefined || store === undefined || !identity.roles.includes('manager')) return undefined;
     const own = {
       consensus: consensusOptions(options),
-      keeper: autopilotOptions(options),
+      autopilot: autopilotOptions(options),
       bootstrap: options.bootstrap,
     };
     return new ManagerRole(
@@ -223,10 +221,10 @@ export class ControlPlane {
       { identity, seeds, requestTimeoutMs, ...own },
       this.#managers,
       {
-        event: ({ type, ...fields }) => this.#happened(type, fields),
-        told: (type, fields) => this.#happened(type, fields),
+        event: ({ type, ...fields }) => this.#emit(type, fields),
+        emit: (type, fields) => this.#emit(type, fields),
         embed: (state) => this.#reports.embed(state),
-        halted: (error) => this.#reports.halted(error),
+        onHalt: (error) => this.#reports.onHalt(error),
       },
     );
   }
@@ -234,45 +232,45 @@ export class ControlPlane {
   #openClient(): RegistryClient {
     const { clock, streams, random } = this.#ports;
     const { identity: self } = this.#settings;
-    const anybody = sendToManagers({ clock, streams, self, server: () => this.manager?.server });
-    const send = preferSelfWhenLeaderless(anybody, self, () => this.#isLeaderless());
-    const localManager = (): Peer | undefined => (this.#isInside() ? self : undefined);
+    const sendToAny = sendToManagers({ clock, streams, self, server: () => this.manager?.server });
+    const send = preferSelfWhenLeaderless(sendToAny, self, () => this.#isLeaderless());
+    const localManager = (): Peer | undefined => (this.#isGroupMember() ? self : undefined);
     const managers = (): readonly Peer[] => this.candidateManagers();
     return new RegistryClient({ clock, random: random.fork('registry'), self, managers, localManager, send });
   }
 
-  /** Or is the leader itself, and has lost the others. */
+  /** True also if this node is the leader and has lost its majority. */
   #isLeaderless(): boolean {
     const own = this.leadership.view().leader;
     if (own === this.#settings.identity.id) return !this.leadership.isLeading();
-    return own === undefined && this.#isInside() && this.leadershipView().leader === undefined;
+    return own === undefined && this.#isGroupMember() && this.leadershipView().leader === undefined;
   }
 
-  #isInside(): boolean {
+  #isGroupMember(): boolean {
     return this.manager !== undefined && this.manager.group.view().self !== 'outside';
   }
 
-  #knowGroups(): GroupInfo {
+  #openGroupInfo(): GroupInfo {
     const { clock, streams, external } = this.#ports;
     const { identity } = this.#settings;
-    const { manager: seat, leadership } = this;
+    const { manager, leadership } = this;
     const isExternal = external !== undefined;
-    return new GroupInfo({ clock, streams, identity, seat, leadership, isExternal, managers: this.#managers });
+    return new GroupInfo({ clock, streams, identity, manager, leadership, isExternal, managers: this.#managers });
   }
 
-  #bePresent(): NodeRegistration {
+  #openRegistration(): NodeRegistration {
     const { clock, random, measure } = this.#ports;
     const { identity, options, reconcile } = this.#settings;
     const { registry, leadership } = this;
     return new NodeRegistration(
       { registry, leadership, clock, random, reconcile, measure },
       { identity, registration: registrationOptionsOf(options) },
-      this.#tellers(),
+      this.#eventReports(),
     );
   }
 
-  /** What only the leader does, on each node that can become one. */
-  #leadWhenLeading(): LeaderServices | undefined {
+  /** Starts the services of the leader on a manager; they act only while it leads. */
+  #startLeaderServices(): LeaderServices | undefined {
     if (!this.#settings.identity.roles.includes('manager')) return undefined;
     const { registry, leadership } = this;
     const { clock } = this.#ports;
@@ -282,25 +280,25 @@ export class ControlPlane {
       ...{ registration: registrationOptionsOf(options), rebalance: rebalanceOptionsOf(options) },
       placement: { servingLeaseMs, copyRepairDelayMs },
     };
-    const { rank, workAt } = this.#settings;
-    const work = startLeaderServices(
-      { registry, leadership, clock, rank, runningUnitsAt: workAt, isGone: this.#isGone },
+    const { rank, runningUnitsAt } = this.#settings;
+    const services = startLeaderServices(
+      { registry, leadership, clock, rank, runningUnitsAt, isGone: this.#isGone },
       own,
-      this.#tellers(),
+      this.#eventReports(),
     );
-    this.#ends.push(work.stop);
-    return work;
+    this.#cancels.push(services.stop);
+    return services;
   }
 
-  #tellers(): Pick<ControlPlaneReports, 'happened' | 'halted'> {
+  #eventReports(): Pick<ControlPlaneReports, 'emit' | 'onHalt'> {
     return {
-      happened: (type, fields) => this.#happened(type, fields),
-      halted: (error) => this.#reports.halted(error),
+      emit: (type, fields) => this.#emit(type, fields),
+      onHalt: (error) => this.#reports.onHalt(error),
     };
   }
 
-  #takeOrders(assigner: AssignerHost | undefined): LeaderCommands {
-    const { registry, leadership, manager: seat } = this;
+  #openCommands(assigner: AssignerHost | undefined): LeaderCommands {
+    const { registry, leadership, manager } = this;
     const { clock, streams } = this.#ports;
     const { id: self } = this.#settings.identity;
     const managers = this.#managers;
@@ -308,43 +306,43 @@ export class ControlPlane {
       ...{ self, streams, assigner, placer: this.placer },
       leadership: { view: () => this.leadershipView(), isLeading: () => leadership.isLeading() },
       locate: (id) => managers.locate(id),
-      group: seat === undefined ? undefined : new GroupCommands({ clock, registry, seat, managers, self }),
-      backups: seat === undefined ? undefined : new RegistryBackups(clock, seat),
-      leave: (words, done) => this.#leave(reasonArgument(commandArguments(words)), done),
+      group: manager === undefined ? undefined : new GroupCommands({ clock, registry, manager, managers, self }),
+      backups: manager === undefined ? undefined : new RegistryBackups(clock, manager),
+      leave: (args, done) => this.#leave(reasonArgument(commandArguments(args)), done),
     });
   }
 
-  /** People want to see changes of leadership also in the events of nodes without a vote. */
-  #follow(): void {
+  /** Nodes without a vote emit leader changes, too, so that their events show them. */
+  #emitLeaderChanges(): void {
     if (this.manager !== undefined) return;
     let before: NodeId | undefined;
-    this.#ends.push(
+    this.#cancels.push(
       this.leadership.watch({
         changed: ({ leader, term }) => {
-          if (leader !== undefined && leader !== before) this.#happened('leader.elected', { leader, term });
+          if (leader !== undefined && leader !== before) this.#emit('leader.elected', { leader, term });
           before = leader;
         },
       }),
     );
   }
 
-  /** Ids of nodes get their names beside them, as far as membership knows them; `node` is who tells, in every event. */
-  #happened(type: string, { node, leader, ...fields }: Readonly<Record<string, unknown>>): void {
+  /** Adds names to ids of nodes, as far as membership knows them. `node` becomes `id`: it names the emitter in events. */
+  #emit(type: string, { node, leader, ...fields }: Readonly<Record<string, unknown>>): void {
     const nameOf = (id: unknown): unknown => this.#managers.nameOf(id as NodeId) ?? id;
     const about = node === undefined ? {} : { member: nameOf(node), id: node };
     const leading = leader === undefined ? {} : { leader: nameOf(leader), leaderId: leader };
-    this.#reports.happened(type, { ...about, ...leading, ...fields });
+    this.#reports.emit(type, { ...about, ...leading, ...fields });
   }
 
-  /** For good. Also if nobody could be told: a registration that was given up is not taken up again, and runs out. */
+  /** Leaves for good, even if the registry cannot be reached: the node does not renew its registration, which expires. */
   #leave(reason: string, done: Done<object>): void {
     this.registration.leave((outcome) => {
       done(outcome.ok ? success({}) : outcome);
-      this.#reports.left(reason);
+      this.#reports.onLeft(reason);
     });
   }
 
-  #handOver(done: () => void): void {
+  #transferLeadership(done: () => void): void {
     const { manager } = this;
     if (manager === undefined || !manager.group.leadership.isLeading()) return done();
     if (manager.group.view().members.filter(({ standing }) => standing === 'voter').length === 1) return done();

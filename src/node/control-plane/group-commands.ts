@@ -1,6 +1,6 @@
 /**
- * Executes membership changes of the manager group on the leader. One at a time. Refuses loss of quorum before writing;
- * records removals first, so that the leader does not add the node again.
+ * Executes changes of the manager group on the leader, one at a time. Rejects a loss of quorum before any write. Records
+ * a removal before it executes it, so that the autopilot does not add the node again.
  */
 import { type Done, RemusterError, failure, isRemusterError, success, withPossibleEffect } from '../../base/errors.ts';
 import { type NodeId, namePattern, parseNodeId } from '../../base/ids.ts';
@@ -13,10 +13,10 @@ import type { ManagerDirectory } from '../group/manager-directory.ts';
 import { type CommandArguments, reasonArgument, commandArguments } from './command-arguments.ts';
 import { removalBlocker } from './removal.ts';
 
-export type GroupCommandParts = {
+export type GroupCommandPorts = {
   readonly clock: Clock;
   readonly registry: Pick<Registry, 'transact'>;
-  readonly seat: Pick<ManagerRole, 'group' | 'change'>;
+  readonly manager: Pick<ManagerRole, 'group' | 'change'>;
   readonly managers: Pick<ManagerDirectory, 'all'>;
   readonly self: NodeId;
 };
@@ -24,17 +24,17 @@ export type GroupCommandParts = {
 const busyRetryMs = 100;
 
 export class GroupCommands {
-  readonly #parts: GroupCommandParts;
+  readonly #ports: GroupCommandPorts;
 
-  constructor(parts: GroupCommandParts) {
-    this.#parts = parts;
+  constructor(ports: GroupCommandPorts) {
+    this.#ports = ports;
   }
 
-  /** BAD_ARGUMENT by throwing when the words make no sense. */
-  change(words: unknown, timeoutMs: number, done: Done<object>): void {
-    const fields = commandArguments(words);
+  /** Throws BAD_ARGUMENT if the arguments are invalid. */
+  change(args: unknown, timeoutMs: number, done: Done<object>): void {
+    const fields = commandArguments(args);
     const change = changeIn(fields);
-    const untilMs = this.#parts.clock.nowMs() + timeoutMs;
+    const untilMs = this.#ports.clock.nowMs() + timeoutMs;
     if (change.kind === 'remove') return this.#remove(change.id, fields, untilMs, done);
     if (change.kind === 'promote') return this.#change(change, untilMs, done);
     this.#write(clearRemoval(change.member.id), untilMs, (outcome) => {
@@ -43,15 +43,15 @@ export class GroupCommands {
     });
   }
 
-  transfer(words: unknown, timeoutMs: number, done: Done<object>): void {
-    const { to } = commandArguments(words);
+  transfer(args: unknown, timeoutMs: number, done: Done<object>): void {
+    const { to } = commandArguments(args);
     const target = to === undefined ? undefined : idIn(to);
-    this.#parts.seat.group.transfer(target, timeoutMs, (outcome) => done(outcome.ok ? success({}) : outcome));
+    this.#ports.manager.group.transfer(target, timeoutMs, (outcome) => done(outcome.ok ? success({}) : outcome));
   }
 
   #remove(id: NodeId, fields: CommandArguments, untilMs: number, done: Done<object>): void {
-    const refusal = removalBlocker(this.#members(), id, (other) => this.#follows(other));
-    if (refusal !== undefined) return done(failure('PRECONDITION', refusal, 'no'));
+    const blocker = removalBlocker(this.#members(), id, (other) => this.#isCaughtUp(other));
+    if (blocker !== undefined) return done(failure('PRECONDITION', blocker, 'no'));
     const voters = this.#members().filter((member) => member.standing === 'voter' && member.id !== id).length;
     if (fields['dryRun'] === true) return done(success({ dryRun: true, voters }));
     const name = this.#nameOf(id) ?? id;
@@ -59,7 +59,7 @@ export class GroupCommands {
       if (!written.ok) return done(written);
       this.#change({ kind: 'remove', id }, untilMs, (outcome) => {
         if (outcome.ok || outcome.error.stateChanged !== 'no') return done(outcome.ok ? success({ voters }) : outcome);
-        // It surely did not happen: then it must not be kept out, either.
+        // The removal certainly did not happen, so the record must go too, or the autopilot would never add the node again.
         this.#write(clearRemoval(id), untilMs, (cleared) =>
           done(cleared.ok ? outcome : { ok: false, error: withPossibleEffect(outcome.error) }),
         );
@@ -67,20 +67,20 @@ export class GroupCommands {
     });
   }
 
-  /** Living by membership, and keeping up with the log: only then can it be counted on. */
-  #follows(id: NodeId): boolean {
-    const { self, managers, seat } = this.#parts;
+  /** Alive in membership and caught up with the log. */
+  #isCaughtUp(id: NodeId): boolean {
+    const { self, managers, manager: role } = this.#ports;
     if (id === self) return true;
     const isAlive = managers.all().some((manager) => manager.id === id && manager.isAlive);
-    return isAlive && seat.group.progress().some((one) => one.id === id && one.caughtUp);
+    return isAlive && role.group.progress().some((one) => one.id === id && one.caughtUp);
   }
 
   #change(change: GroupChange, untilMs: number, done: Done<object>): void {
-    const { clock, seat } = this.#parts;
+    const { clock, manager } = this.#ports;
     const id = change.kind === 'add' ? change.member.id : change.id;
     const name = change.kind === 'add' ? change.member.name : (this.#nameOf(id) ?? id);
     const leftMs = Math.max(busyRetryMs, untilMs - clock.nowMs());
-    seat.change(change, leftMs, (outcome) => {
+    manager.change(change, leftMs, (outcome) => {
       if (outcome.ok) return done(success({}));
       const { error } = outcome;
       const isBusy = isRemusterError(error, 'CAPACITY') && clock.nowMs() + busyRetryMs < untilMs;
@@ -95,12 +95,12 @@ export class GroupCommands {
   }
 
   #write(transaction: RegistryTransaction, untilMs: number, done: Done<unknown>): void {
-    const timeoutMs = Math.max(busyRetryMs, untilMs - this.#parts.clock.nowMs());
-    this.#parts.registry.transact(transaction, { timeoutMs }, done);
+    const timeoutMs = Math.max(busyRetryMs, untilMs - this.#ports.clock.nowMs());
+    this.#ports.registry.transact(transaction, { timeoutMs }, done);
   }
 
   #members(): readonly GroupMember[] {
-    return this.#parts.seat.group.view().members;
+    return this.#ports.manager.group.view().members;
   }
 
   #nameOf(id: NodeId): string | undefined {
@@ -108,16 +108,15 @@ export class GroupCommands {
   }
 }
 
-function idIn(word: unknown): NodeId {
-  return parseNodeId(typeof word === 'string' ? word : '');
+function idIn(value: unknown): NodeId {
+  return parseNodeId(typeof value === 'string' ? value : '');
 }
 
 function changeIn({ kind, id, name, host, port }: CommandArguments): GroupChange {
   if (kind === 'promote' || kind === 'remove') return { kind, id: idIn(id) };
-  if (kind !== 'add')
-    throw new RemusterError('BAD_ARGUMENT', 'a change of the group adds, promotes or removes somebody');
-  const isPlace = typeof host === 'string' && host !== '' && Number.isInteger(port) && (port as number) > 0;
-  if (typeof name !== 'string' || !namePattern.test(name) || !isPlace)
-    throw new RemusterError('BAD_ARGUMENT', 'a manager to be added has a name and an address');
+  if (kind !== 'add') throw new RemusterError('BAD_ARGUMENT', 'kind must be add, promote or remove');
+  const hasAddress = typeof host === 'string' && host !== '' && Number.isInteger(port) && (port as number) > 0;
+  if (typeof name !== 'string' || !namePattern.test(name) || !hasAddress)
+    throw new RemusterError('BAD_ARGUMENT', 'a manager to add needs a name, a host and a port');
   return { kind, member: { id: idIn(id), name, host, port: port as number } };
 }

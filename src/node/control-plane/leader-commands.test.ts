@@ -1,29 +1,29 @@
-/** Where orders go: to the leader, to the node that is meant, or back with a reason. */
+/** Where commands go: to the leader, to the node in question, or back with an error. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Outcome, failure, success } from '../../base/errors.ts';
 import { type NodeId, nodeIdFrom } from '../../base/ids.ts';
 import { decodeMessage, encodeMessage } from '../../messages/catalogue.ts';
-import { LeaderCommands, type LeaderCommandParts } from './leader-commands.ts';
+import { LeaderCommands, type LeaderCommandPorts } from './leader-commands.ts';
 
 const [self, other] = [1, 2].map((number) => nodeIdFrom(new Uint8Array(16).fill(number))) as [NodeId, NodeId];
 
-class Desk {
+class Scene {
   readonly sent: { readonly port: number; readonly verb: string; readonly hops: number }[] = [];
   readonly left: unknown[] = [];
   leader: NodeId | undefined;
-  answer: Outcome<Uint8Array> = success(encodeMessage({ kind: 'adminCommandReply', answer: '{"yes":1}' }));
-  readonly orders: LeaderCommands;
+  reply: Outcome<Uint8Array> = success(encodeMessage({ kind: 'adminCommandReply', answer: '{"yes":1}' }));
+  readonly commands: LeaderCommands;
 
-  constructor(parts: Partial<LeaderCommandParts> = {}) {
-    this.orders = new LeaderCommands({
+  constructor(ports: Partial<LeaderCommandPorts> = {}) {
+    this.commands = new LeaderCommands({
       self,
       streams: {
         request: (to, body, _timeoutMs, done) => {
           const message = decodeMessage(body);
           assert.ok(message.kind === 'adminCommand');
           this.sent.push({ port: to.port, verb: message.verb, hops: message.hops });
-          done(this.answer);
+          done(this.reply);
           return () => {};
         },
       },
@@ -35,20 +35,20 @@ class Desk {
       group: undefined,
       backups: undefined,
       assigner: undefined,
-      leave: (words, done) => {
-        this.left.push(words);
+      leave: (args, done) => {
+        this.left.push(args);
         done(success({}));
       },
-      ...parts,
+      ...ports,
     });
   }
 
-  give(verb: 'transfer' | 'rebalance'): Outcome<unknown> {
-    return ending((done) => this.orders.send(verb, {}, 1_000, done));
+  send(verb: 'transfer' | 'rebalance'): Outcome<unknown> {
+    return ending((done) => this.commands.send(verb, {}, 1_000, done));
   }
 
   receive(verb: string, args: string, hops = 0): Outcome<string> {
-    return ending((done) => this.orders.handle({ kind: 'adminCommand', verb, args, hops }, 1_000, done));
+    return ending((done) => this.commands.handle({ kind: 'adminCommand', verb, args, hops }, 1_000, done));
   }
 }
 
@@ -65,9 +65,9 @@ function codeOf(outcome: Outcome<unknown>): string {
   return outcome.ok ? 'ok' : outcome.error.code;
 }
 
-test('the leader moves a container, and says what is wrong with the words', () => {
+test('the leader moves a container, and rejects invalid arguments', () => {
   const asked: unknown[] = [];
-  const desk = new Desk({
+  const scene = new Scene({
     placer: {
       requestMove: (pool, container, to, cause, done) => {
         asked.push({ pool, container, to, cause });
@@ -75,59 +75,59 @@ test('the leader moves a container, and says what is wrong with the words', () =
       },
     },
   });
-  desk.leader = self;
-  const words = (others: object): string => JSON.stringify({ pool: 'p', container: 0, to: other, ...others });
-  assert.deepEqual(desk.receive('migrate', words({})), success('{}'));
+  scene.leader = self;
+  const args = (others: object): string => JSON.stringify({ pool: 'p', container: 0, to: other, ...others });
+  assert.deepEqual(scene.receive('migrate', args({})), success('{}'));
   assert.deepEqual(asked, [{ pool: 'p', container: 0, to: other, cause: 'admin' }]);
-  assert.equal(codeOf(desk.receive('migrate', words({ container: 1 }))), 'PRECONDITION');
+  assert.equal(codeOf(scene.receive('migrate', args({ container: 1 }))), 'PRECONDITION');
   for (const wrong of [{ pool: 1 }, { container: -1 }, { container: '0' }, { to: 'w2' }, { to: null }])
-    assert.equal(codeOf(desk.receive('migrate', words(wrong))), 'BAD_ARGUMENT');
-  const without = new Desk();
+    assert.equal(codeOf(scene.receive('migrate', args(wrong))), 'BAD_ARGUMENT');
+  const without = new Scene();
   without.leader = self;
-  assert.equal(codeOf(without.receive('migrate', words({}))), 'PRECONDITION');
+  assert.equal(codeOf(without.receive('migrate', args({}))), 'PRECONDITION');
 });
 
-test('an order goes to the leader and its answer comes back', () => {
-  const desk = new Desk();
-  assert.equal(codeOf(desk.give('transfer')), 'NO_QUORUM');
-  desk.leader = other;
-  assert.deepEqual(desk.give('transfer'), success({ yes: 1 }));
-  assert.deepEqual(desk.sent, [{ port: 2, verb: 'transfer', hops: 1 }]);
-  desk.answer = failure('DEADLINE');
-  assert.equal(codeOf(desk.give('transfer')), 'DEADLINE');
-  desk.answer = success(encodeMessage({ kind: 'echoReply', payload: new Uint8Array() }));
-  assert.equal(codeOf(desk.give('transfer')), 'MALFORMED');
-  desk.answer = success(Uint8Array.of(1, 2, 3));
-  assert.equal(codeOf(desk.give('transfer')), 'MALFORMED');
+test('a command goes to the leader, and its reply comes back', () => {
+  const scene = new Scene();
+  assert.equal(codeOf(scene.send('transfer')), 'NO_QUORUM');
+  scene.leader = other;
+  assert.deepEqual(scene.send('transfer'), success({ yes: 1 }));
+  assert.deepEqual(scene.sent, [{ port: 2, verb: 'transfer', hops: 1 }]);
+  scene.reply = failure('DEADLINE');
+  assert.equal(codeOf(scene.send('transfer')), 'DEADLINE');
+  scene.reply = success(encodeMessage({ kind: 'echoReply', payload: new Uint8Array() }));
+  assert.equal(codeOf(scene.send('transfer')), 'MALFORMED');
+  scene.reply = success(Uint8Array.of(1, 2, 3));
+  assert.equal(codeOf(scene.send('transfer')), 'MALFORMED');
 });
 
-test('an order does not wander for ever, and nodes that only seem to lead do not ask themselves', () => {
-  const desk = new Desk({
+test('a command has a hop limit, and a node that wrongly counts as leader does not forward to itself', () => {
+  const scene = new Scene({
     leadership: { view: () => ({ leader: self, term: 1, fence: undefined }), isLeading: () => false },
   });
-  assert.equal(codeOf(desk.give('transfer')), 'NO_QUORUM');
-  const other3 = new Desk();
+  assert.equal(codeOf(scene.send('transfer')), 'NO_QUORUM');
+  const other3 = new Scene();
   other3.leader = other;
   assert.equal(codeOf(other3.receive('transfer', '{}', 3)), 'NOT_LEADER');
   assert.deepEqual(other3.sent, []);
 });
 
-test('a leader refuses what it cannot read, does not know or has no group for', () => {
-  const desk = new Desk();
-  desk.leader = self;
-  assert.equal(codeOf(desk.receive('transfer', '{}')), 'PRECONDITION');
-  assert.equal(codeOf(desk.receive('backup-part', '{}')), 'PRECONDITION');
-  assert.equal(codeOf(desk.receive('dance', '{}')), 'UNKNOWN_METHOD');
-  assert.equal(codeOf(desk.receive('transfer', '{')), 'BAD_ARGUMENT');
+test('a leader rejects commands that are malformed, unknown or need a manager group', () => {
+  const scene = new Scene();
+  scene.leader = self;
+  assert.equal(codeOf(scene.receive('transfer', '{}')), 'PRECONDITION');
+  assert.equal(codeOf(scene.receive('backup-part', '{}')), 'PRECONDITION');
+  assert.equal(codeOf(scene.receive('dance', '{}')), 'UNKNOWN_METHOD');
+  assert.equal(codeOf(scene.receive('transfer', '{')), 'BAD_ARGUMENT');
 });
 
-test('a node is told to leave itself, whoever leads', () => {
-  const desk = new Desk();
-  const tell = (node: NodeId): Outcome<unknown> =>
-    ending((done) => desk.orders.sendLeave(node, { reason: 'sold' }, 1_000, done));
-  assert.equal(codeOf(tell(self)), 'ok');
-  assert.deepEqual([desk.left, desk.sent], [[{ reason: 'sold' }], []]);
-  assert.equal(codeOf(tell(other)), 'ok');
-  assert.deepEqual(desk.sent, [{ port: 2, verb: 'leave', hops: 1 }]);
-  assert.equal(codeOf(tell(nodeIdFrom(new Uint8Array(16).fill(9)))), 'UNREACHABLE');
+test('a leave command goes to the leaving node itself, not to the leader', () => {
+  const scene = new Scene();
+  const leave = (node: NodeId): Outcome<unknown> =>
+    ending((done) => scene.commands.sendLeave(node, { reason: 'sold' }, 1_000, done));
+  assert.equal(codeOf(leave(self)), 'ok');
+  assert.deepEqual([scene.left, scene.sent], [[{ reason: 'sold' }], []]);
+  assert.equal(codeOf(leave(other)), 'ok');
+  assert.deepEqual(scene.sent, [{ port: 2, verb: 'leave', hops: 1 }]);
+  assert.equal(codeOf(leave(nodeIdFrom(new Uint8Array(16).fill(9)))), 'UNREACHABLE');
 });

@@ -1,5 +1,6 @@
 /**
- * Commands that only the leader or one node can execute: forwarded with a hop limit, executed at most once per send.
+ * Forwards commands to the leader, or to the one node that can execute them, with a hop limit. Each send is executed at
+ * most once.
  */
 import { type Done, RemusterError, failure, isRemusterError, success } from '../../base/errors.ts';
 import { type NodeId, parseNodeId } from '../../base/ids.ts';
@@ -14,82 +15,89 @@ import type { GroupCommands } from './group-commands.ts';
 import { integerArgument, booleanArgument, commandArguments } from './command-arguments.ts';
 
 export type LeaderCommandVerb = 'rebalance' | 'migrate' | 'change-group' | 'transfer' | 'backup-part' | 'restore-part';
-type OrderMessage = Extract<Message, { readonly kind: 'adminCommand' }>;
+type AdminCommandMessage = Extract<Message, { readonly kind: 'adminCommand' }>;
 
-export type LeaderCommandParts = {
+export type LeaderCommandPorts = {
   readonly self: NodeId;
   readonly streams: Pick<Streams, 'request'>;
   readonly leadership: { view(): LeadershipView; isLeading(): boolean };
   readonly locate: (id: NodeId) => Address | undefined;
-  /** Where this node has a seat in a group of managers. */
+  /** Undefined unless this node is a manager. */
   readonly group: GroupCommands | undefined;
   readonly backups: RegistryBackups | undefined;
   readonly assigner: AssignerHost | undefined;
   readonly placer?: Pick<PlacerHost, 'requestMove'> | undefined;
-  /** This node goes for good. */
-  readonly leave: (words: unknown, done: Done<object>) => void;
+  /** This node leaves the cluster for good. */
+  readonly leave: (args: unknown, done: Done<object>) => void;
 };
 
 const hopsMax = 3;
 const marginMs = 100;
 const leave = 'leave';
 const admin = 'admin';
-/** For the node that gets them, whoever leads. */
-const personal: ReadonlySet<string> = new Set([leave, admin]);
+/** Verbs that the receiving node executes, leader or not. */
+const nodeVerbs: ReadonlySet<string> = new Set([leave, admin]);
 
 export class LeaderCommands {
-  readonly #parts: LeaderCommandParts;
-  #admin: (order: unknown, done: Done<object>) => void = (_order, done) => done(failure('UNKNOWN_METHOD'));
+  readonly #ports: LeaderCommandPorts;
+  #adminHandler: (command: unknown, done: Done<object>) => void = (_order, done) => done(failure('UNKNOWN_METHOD'));
 
-  constructor(parts: LeaderCommandParts) {
-    this.#parts = parts;
+  constructor(ports: LeaderCommandPorts) {
+    this.#ports = ports;
   }
 
-  /** From an operator at this node, to the leader. Arguments and answer are JSON. */
-  send(verb: LeaderCommandVerb, words: object, timeoutMs: number, done: Done<unknown>): void {
-    this.handle({ kind: 'adminCommand', verb, args: JSON.stringify(words), hops: 0 }, timeoutMs, read(done));
+  /** Sends a command of an operator of this node to the leader. Arguments and reply are JSON. */
+  send(verb: LeaderCommandVerb, args: object, timeoutMs: number, done: Done<unknown>): void {
+    this.handle({ kind: 'adminCommand', verb, args: JSON.stringify(args), hops: 0 }, timeoutMs, parseReply(done));
   }
 
-  /** That node is to leave the cluster for good. */
-  sendLeave(node: NodeId, words: object, timeoutMs: number, done: Done<unknown>): void {
-    const order: OrderMessage = { kind: 'adminCommand', verb: leave, args: JSON.stringify(words), hops: 0 };
-    if (node === this.#parts.self) return this.handle(order, timeoutMs, read(done));
-    const to = this.#parts.locate(node);
-    if (to === undefined) return done(failure('UNREACHABLE', 'membership knows no address of that node'));
-    this.#pass(to, order, timeoutMs, read(done));
+  /** Makes that node leave the cluster for good. */
+  sendLeave(node: NodeId, args: object, timeoutMs: number, done: Done<unknown>): void {
+    const command: AdminCommandMessage = { kind: 'adminCommand', verb: leave, args: JSON.stringify(args), hops: 0 };
+    if (node === this.#ports.self) return this.handle(command, timeoutMs, parseReply(done));
+    const to = this.#ports.locate(node);
+    if (to === undefined) return done(failure('UNREACHABLE', 'membership has no address of that node'));
+    this.#forward(to, command, timeoutMs, parseReply(done));
   }
 
-  /** To a node of another datacenter, which carries it out there. */
-  forwardToDatacenter(to: Address, words: object, timeoutMs: number, done: Done<unknown>): void {
-    this.#pass(to, { kind: 'adminCommand', verb: admin, args: JSON.stringify(words), hops: 0 }, timeoutMs, read(done));
+  /** Sends a command to a node of another datacenter, which executes it there. */
+  forwardToDatacenter(to: Address, args: object, timeoutMs: number, done: Done<unknown>): void {
+    this.#forward(
+      to,
+      { kind: 'adminCommand', verb: admin, args: JSON.stringify(args), hops: 0 },
+      timeoutMs,
+      parseReply(done),
+    );
   }
 
-  /** Who carries out what nodes of other datacenters pass on. */
-  setAdminHandler(carryOut: (order: unknown, done: Done<object>) => void): void {
-    this.#admin = carryOut;
+  /** Sets the handler of commands that nodes of other datacenters forward. */
+  setAdminHandler(execute: (command: unknown, done: Done<object>) => void): void {
+    this.#adminHandler = execute;
   }
 
-  /** From here or from another node. */
-  handle(order: OrderMessage, timeoutMs: number, done: Done<string>): void {
-    if (personal.has(order.verb) || this.#parts.leadership.isLeading()) return this.#carryOut(order, timeoutMs, done);
-    const { leader } = this.#parts.leadership.view();
-    const to = leader === undefined || leader === this.#parts.self ? undefined : this.#parts.locate(leader);
-    if (to === undefined) return done(failure('NO_QUORUM', 'no node leads at this moment', 'no'));
-    if (order.hops >= hopsMax) return done(failure('NOT_LEADER', 'the leader changes too fast; try again', 'no'));
-    this.#pass(to, order, timeoutMs, done);
+  /** A command from this node or from another one. */
+  handle(command: AdminCommandMessage, timeoutMs: number, done: Done<string>): void {
+    if (nodeVerbs.has(command.verb) || this.#ports.leadership.isLeading())
+      return this.#execute(command, timeoutMs, done);
+    const { leader } = this.#ports.leadership.view();
+    const to = leader === undefined || leader === this.#ports.self ? undefined : this.#ports.locate(leader);
+    if (to === undefined) return done(failure('NO_QUORUM', 'no manager leads at the moment', 'no'));
+    if (command.hops >= hopsMax)
+      return done(failure('NOT_LEADER', 'the leader changed while the command was forwarded: retry', 'no'));
+    this.#forward(to, command, timeoutMs, done);
   }
 
-  #pass(to: Address, order: OrderMessage, timeoutMs: number, done: Done<string>): void {
-    const body = encodeMessage({ ...order, hops: order.hops + 1 });
-    this.#parts.streams.request(to, body, Math.max(marginMs, timeoutMs - marginMs), (outcome) => {
+  #forward(to: Address, command: AdminCommandMessage, timeoutMs: number, done: Done<string>): void {
+    const body = encodeMessage({ ...command, hops: command.hops + 1 });
+    this.#ports.streams.request(to, body, Math.max(marginMs, timeoutMs - marginMs), (outcome) => {
       if (!outcome.ok) return done(outcome);
       const message = tryDecodeMessage(outcome.value);
       if (message?.kind === 'adminCommandReply') return done(success(message.answer));
-      done(failure('MALFORMED', 'the other node answered something else'));
+      done(failure('MALFORMED', 'the reply of the other node is not an adminCommandReply'));
     });
   }
 
-  #carryOut({ verb, args }: OrderMessage, timeoutMs: number, done: Done<string>): void {
+  #execute({ verb, args }: AdminCommandMessage, timeoutMs: number, done: Done<string>): void {
     try {
       this.#perform(verb, JSON.parse(args) as unknown, timeoutMs, (outcome) => {
         done(outcome.ok ? success(JSON.stringify(outcome.value)) : outcome);
@@ -97,70 +105,71 @@ export class LeaderCommands {
     } catch (error) {
       if (isRemusterError(error)) return done({ ok: false, error });
       if (!(error instanceof SyntaxError)) throw error;
-      done(failure('BAD_ARGUMENT', 'the arguments of the order are no JSON'));
+      done(failure('BAD_ARGUMENT', 'the arguments of the command are not JSON'));
     }
   }
 
-  #perform(verb: string, words: unknown, timeoutMs: number, done: Done<object>): void {
-    const { group, backups, assigner } = this.#parts;
-    const without = (): void =>
+  #perform(verb: string, args: unknown, timeoutMs: number, done: Done<object>): void {
+    const { group, backups, assigner } = this.#ports;
+    const refuse = (): void =>
       done(
         failure(
           'PRECONDITION',
-          'the registry is kept by etcd: there is no group of managers, and etcd is backed up',
+          'etcd keeps the registry: there is no manager group to change; back up etcd with its own tools',
           'no',
         ),
       );
     switch (verb) {
       case 'rebalance':
-        return assigner === undefined ? without() : assigner.rebalance(rebalanceIn(words), done);
+        return assigner === undefined ? refuse() : assigner.rebalance(rebalanceArguments(args), done);
       case 'migrate':
-        return this.#migrate(words, done);
+        return this.#migrate(args, done);
       case 'change-group':
-        return group === undefined ? without() : group.change(words, timeoutMs, done);
+        return group === undefined ? refuse() : group.change(args, timeoutMs, done);
       case 'transfer':
-        return group === undefined ? without() : group.transfer(words, timeoutMs, done);
+        return group === undefined ? refuse() : group.transfer(args, timeoutMs, done);
       case 'backup-part':
-        return backups === undefined ? without() : backups.read(words, timeoutMs, done);
+        return backups === undefined ? refuse() : backups.read(args, timeoutMs, done);
       case 'restore-part':
-        return backups === undefined ? without() : backups.write(words, timeoutMs, done);
+        return backups === undefined ? refuse() : backups.write(args, timeoutMs, done);
       case leave:
-        return this.#parts.leave(words, done);
+        return this.#ports.leave(args, done);
       case admin:
-        return this.#admin(words, done);
+        return this.#adminHandler(args, done);
       default:
-        return done(failure('UNKNOWN_METHOD', `this version does not know the order ${verb}`));
+        return done(failure('UNKNOWN_METHOD', `this version has no command ${JSON.stringify(verb)}`));
     }
   }
 
-  #migrate(words: unknown, done: Done<object>): void {
-    const { pool, container, to } = migrationIn(words);
-    const { placer } = this.#parts;
-    if (placer === undefined) return done(failure('PRECONDITION', 'this node places no containers', 'no'));
+  #migrate(args: unknown, done: Done<object>): void {
+    const { pool, container, to } = moveArguments(args);
+    const { placer } = this.#ports;
+    if (placer === undefined)
+      return done(failure('PRECONDITION', 'this node is not a manager and cannot place containers', 'no'));
     placer.requestMove(pool, container, to, 'admin', (outcome) => done(outcome.ok ? success({}) : outcome));
   }
 }
 
-function migrationIn(words: unknown): { readonly pool: string; readonly container: number; readonly to: NodeId } {
-  const fields = commandArguments(words);
+function moveArguments(args: unknown): { readonly pool: string; readonly container: number; readonly to: NodeId } {
+  const fields = commandArguments(args);
   const { pool, to } = fields;
   const container = integerArgument(fields, 'container', { min: 0, max: Number.MAX_SAFE_INTEGER });
   if (typeof pool !== 'string' || typeof to !== 'string' || container === undefined)
-    throw new RemusterError('BAD_ARGUMENT', 'a container is moved by pool, container and to');
+    throw new RemusterError('BAD_ARGUMENT', 'a move needs pool, container and to');
   return { pool, container, to: parseNodeId(to) };
 }
 
-/** Written by another node of ours, so it is JSON. */
-function read(done: Done<unknown>): Done<string> {
+/** Parses the reply of another node. */
+function parseReply(done: Done<unknown>): Done<string> {
   return (outcome) => {
     if (!outcome.ok) return done(outcome);
-    const answer = jsonIn(outcome.value);
-    done(answer === undefined ? failure('MALFORMED', 'the answer to the order is no JSON') : success(answer));
+    const reply = parseJson(outcome.value);
+    done(reply === undefined ? failure('MALFORMED', 'the reply to the command is not JSON') : success(reply));
   };
 }
 
-/** Undefined for what is no JSON: another node said it, and its mistake must not be ours. */
-function jsonIn(text: string): unknown {
+/** Undefined if the text is not JSON. Never throws, because the text comes from another node. */
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
@@ -168,8 +177,8 @@ function jsonIn(text: string): unknown {
   }
 }
 
-function rebalanceIn(words: unknown): { readonly dryRun: boolean; readonly movesMax?: number } {
-  const fields = commandArguments(words);
+function rebalanceArguments(args: unknown): { readonly dryRun: boolean; readonly movesMax?: number } {
+  const fields = commandArguments(args);
   const movesMax = integerArgument(fields, 'movesMax', { min: 1, max: rebalanceLimits.movesMax });
   return { dryRun: booleanArgument(fields, 'dryRun'), ...(movesMax === undefined ? {} : { movesMax }) };
 }

@@ -1,6 +1,6 @@
 /**
  * Services of the leader: expiry of registrations, placement, rebalancing. They run on every manager and act only while
- * it leads.
+ * the manager leads.
  */
 import type { Cancel, Clock } from '../../base/ports.ts';
 import type { Leadership, Registry } from '../../base/registry.ts';
@@ -28,20 +28,20 @@ export function startLeaderServices(
     readonly placement: Partial<PlacerOptions>;
   },
   reports: {
-    happened(type: string, fields: Readonly<Record<string, unknown>>): void;
-    halted(error: unknown): void;
+    emit(type: string, fields: Readonly<Record<string, unknown>>): void;
+    onHalt(error: unknown): void;
   },
 ): LeaderServices {
-  const onHalt = (error: unknown): void => reports.halted(error);
+  const onHalt = (error: unknown): void => reports.onHalt(error);
   const expiry = new ExpiryWorkerHost(ports, options.registration, {
-    event: ({ type, ...fields }) => reports.happened(type, fields),
+    event: ({ type, ...fields }) => reports.emit(type, fields),
     onHalt,
   });
   expiry.start();
-  const emit = ({ kind, ...fields }: { readonly kind: string }): void => reports.happened(eventType(kind), fields);
+  const emit = ({ kind, ...fields }: { readonly kind: string }): void => reports.emit(eventType(kind), fields);
   const assigner = new AssignerHost({ ...ports, emit, onHalt }, { rebalance: options.rebalance });
   const placer = new PlacerHost(
-    { ...ports, emit: ({ kind, ...fields }) => reports.happened(kind, fields), onHalt },
+    { ...ports, emit: ({ kind, ...fields }) => reports.emit(kind, fields), onHalt },
     options.placement,
   );
   return {
@@ -55,7 +55,7 @@ export function startLeaderServices(
   };
 }
 
-/** What is about containers has a full name already. */
+/** Events about containers already have a prefix. */
 function eventType(kind: string): string {
   return kind.includes('.') ? kind : `assigner.${kind}`;
 }

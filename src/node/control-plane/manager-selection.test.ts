@@ -11,24 +11,24 @@ import { newestLeadership } from './observed-leadership.ts';
 const [a, b, c] = [1, 2, 3].map((byte) => nodeIdFrom(new Uint8Array(16).fill(byte))) as [NodeId, NodeId, NodeId];
 const peer = (id: NodeId): Peer => ({ id, host: '127.0.0.1', port: 1 });
 
-test('a manager that knows of no leader asks itself, and goes on as soon as there is one', () => {
-  const asked: NodeId[] = [];
+test('a manager without a leader sends to itself, and to others as soon as a leader exists', () => {
+  const receivers: NodeId[] = [];
   let isLeaderless = true;
-  const ask = preferSelfWhenLeaderless(
+  const send = preferSelfWhenLeaderless(
     (to) => {
-      asked.push(to.id);
+      receivers.push(to.id);
       return () => {};
     },
     peer(a),
     () => isLeaderless,
   );
-  ask(peer(b), new Uint8Array(), 1, () => {});
+  send(peer(b), new Uint8Array(), 1, () => {});
   isLeaderless = false;
-  ask(peer(b), new Uint8Array(), 1, () => {});
-  assert.deepEqual(asked, [a, b]);
+  send(peer(b), new Uint8Array(), 1, () => {});
+  assert.deepEqual(receivers, [a, b]);
 });
 
-test('the leader is asked first, then the one beside, then the others, and never the dead', () => {
+test('requests go to the leader first, then to this node, then to the others, and never to dead managers', () => {
   const manager = (id: NodeId, isAlive = true): KnownManager => ({ ...peer(id), name: id, isAlive });
   const seen = [a, b, c].map((id) => manager(id));
   const order = (leader: NodeId | undefined, self: NodeId | undefined): NodeId[] =>
@@ -43,7 +43,7 @@ test('the leader is asked first, then the one beside, then the others, and never
   );
 });
 
-test('what a manager inside of its group has lost is not replaced by what it once heard', () => {
+test('gossip of the same term does not replace the view of a group member that lost its leader', () => {
   const led = (leader: NodeId, term: number): LeadershipView => ({ leader, term, fence: fenceOf(term, 1) });
   const lost = (term: number): LeadershipView => ({ leader: undefined, term, fence: undefined });
   assert.deepEqual(newestLeadership(lost(4), led(a, 4), true), lost(4));

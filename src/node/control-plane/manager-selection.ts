@@ -1,17 +1,17 @@
 /**
- * Which manager a registry request goes to: the leader, then this node, then others; only to itself while its group has
- * no leader.
+ * Selects the manager for a registry request: the leader, then this node, then others. A member of a group without a
+ * leader sends it only to itself.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { Peer } from '../../base/ports.ts';
 import type { SendToManager } from '../../registry/client/leader-request.ts';
 import type { KnownManager } from '../group/group-autopilot.ts';
 
-export function preferSelfWhenLeaderless(ask: SendToManager, self: Peer, isLeaderless: () => boolean): SendToManager {
-  return (to, body, timeoutMs, done, write) => ask(isLeaderless() ? self : to, body, timeoutMs, done, write);
+export function preferSelfWhenLeaderless(send: SendToManager, self: Peer, isLeaderless: () => boolean): SendToManager {
+  return (to, body, timeoutMs, done, write) => send(isLeaderless() ? self : to, body, timeoutMs, done, write);
 }
 
-/** The leader first, then ourselves, then the others; the dead are not asked. */
+/** The leader first, then this node, then the others; dead managers are left out. */
 export function managersByPreference(
   managers: readonly KnownManager[],
   leader: NodeId | undefined,

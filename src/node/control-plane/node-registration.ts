@@ -1,5 +1,5 @@
 /**
- * This node in the registry: registration, load report, and a directory of the other registrations. Wires them; decides
+ * The registration of this node, its load report, and a directory of the other registrations. Wires them; decides
  * nothing.
  */
 import type { Done } from '../../base/errors.ts';
@@ -22,14 +22,14 @@ export type NodeRegistrationPorts = {
   readonly leadership: Leadership;
   readonly clock: Clock;
   readonly random: Random;
-  /** Ends when this node knows by the registry which containers it has. */
+  /** Ends when the registry has confirmed which containers this node has. */
   readonly reconcile: (done: Done<void>) => void;
   readonly measure: () => LoadReport;
 };
 
 export type NodeRegistrationReports = {
-  happened(type: string, fields: Readonly<Record<string, unknown>>): void;
-  halted(error: unknown): void;
+  emit(type: string, fields: Readonly<Record<string, unknown>>): void;
+  onHalt(error: unknown): void;
 };
 
 export class NodeRegistration {
@@ -37,8 +37,8 @@ export class NodeRegistration {
   readonly #identity: Identity;
   readonly #reports: NodeRegistrationReports;
   readonly #registration: RegistrationHost;
-  readonly #roster = new NodeDirectory();
-  readonly #ends: readonly Cancel[];
+  readonly #directory = new NodeDirectory();
+  readonly #cancels: readonly Cancel[];
 
   constructor(
     ports: NodeRegistrationPorts,
@@ -49,37 +49,37 @@ export class NodeRegistration {
     this.#identity = settings.identity;
     this.#reports = reports;
     this.#registration = this.#register(settings.registration);
-    this.#ends = [this.#followRoster(), this.#reportLoad()];
+    this.#cancels = [this.#followDirectory(), this.#reportLoad()];
   }
 
   start(): void {
     this.#registration.start();
   }
 
-  /** The process ends and may be back soon: the registration stays until its time is over. */
+  /** The process ends and may restart soon: the registration stays until its lease expires. */
   stop(): void {
     this.#registration.stop();
-    for (const end of this.#ends) end();
+    for (const cancel of this.#cancels) cancel();
   }
 
-  /** For good. */
+  /** Removes the registration for good. */
   leave(done: Done<void>): void {
     this.#registration.leave(done);
   }
 
-  /** As last heard from the registry; of this node itself, as it knows best. */
+  /** The last state in the registry; of this node its own state. */
   stateOf(id: NodeId): NodeStateRecord | undefined {
-    return id === this.#identity.id ? this.#registration.state : this.#roster.get(id)?.state?.record;
+    return id === this.#identity.id ? this.#registration.state : this.#directory.get(id)?.state?.record;
   }
 
-  /** For people: the mode, `lost`, or undefined as long as nothing is known. */
+  /** For operators: the mode, `lost`, or undefined if unknown. */
   registrationStatusOf(id: NodeId): string | undefined {
     if (id === this.#identity.id) return this.#registration.state?.mode;
-    const standing = registrationStatus(this.#roster.get(id));
-    return standing === 'unknown' ? undefined : standing;
+    const status = registrationStatus(this.#directory.get(id));
+    return status === 'unknown' ? undefined : status;
   }
 
-  /** Under which it is registered, for what is to end with the registration. */
+  /** The lease of the registration, for other keys that end with it. */
   get lease(): LeaseId | undefined {
     return this.#registration.lease;
   }
@@ -92,31 +92,31 @@ export class NodeRegistration {
       options,
       {
         reconcile,
-        event: ({ type, ...fields }) => this.#reports.happened(type, fields),
-        fenced: (error) => this.#reports.halted(error),
-        onHalt: (error) => this.#reports.halted(error),
+        event: ({ type, ...fields }) => this.#reports.emit(type, fields),
+        fenced: (error) => this.#reports.onHalt(error),
+        onHalt: (error) => this.#reports.onHalt(error),
       },
     );
   }
 
-  #followRoster(): Cancel {
+  #followDirectory(): Cancel {
     return startInformer(this.#ports.registry, this.#ports.clock, keyRanges.roster, {
-      loaded: (entries) => this.#roster.load(entries),
+      loaded: (entries) => this.#directory.load(entries),
       changed: (changes) => {
-        for (const change of changes) this.#noteLateReturn(change);
-        this.#roster.apply(changes);
+        for (const change of changes) this.#emitLateReturn(change);
+        this.#directory.apply(changes);
       },
     });
   }
 
-  /** Another node is drained for returning too late: its own events say so, and those of all others. */
-  #noteLateReturn(change: RegistryChange): void {
+  /** The late return of another node becomes an event of this node too, so that it shows in the events of every node. */
+  #emitLateReturn(change: RegistryChange): void {
     const key = change.kind === 'put' ? parseClusterKey(change.entry.key) : undefined;
     if (change.kind !== 'put' || key?.kind !== 'state' || key.node === this.#identity.id) return;
     const state = readNodeState(change.entry.value);
-    const wasDrained = this.#roster.get(key.node)?.state?.record?.mode === 'drained';
+    const wasDrained = this.#directory.get(key.node)?.state?.record?.mode === 'drained';
     if (state?.mode !== 'drained' || wasDrained || !isLateReturn(state.reason)) return;
-    this.#reports.happened('node.state', { node: key.node, mode: state.mode, reason: state.reason });
+    this.#reports.emit('node.state', { node: key.node, mode: state.mode, reason: state.reason });
   }
 
   #reportLoad(): Cancel {

@@ -1,6 +1,6 @@
 /**
- * Leadership as a non-voter sees it: the highest term that any manager gossips. For finding the leader; permits
- * nothing.
+ * Leadership as a non-voter sees it: the highest term that any manager gossips. It serves to find the leader and grants
+ * no right.
  */
 import { isRemusterError } from '../../base/errors.ts';
 import { fenceOf } from '../../base/fence.ts';
@@ -26,8 +26,8 @@ export class ObservedLeadership implements Leadership {
   }
 
   handleLeaderHint(bytes: Uint8Array): void {
-    const notice = readNotice(bytes);
-    if (notice !== undefined) this.#adopt(notice);
+    const hint = decodeLeaderHint(bytes);
+    if (hint !== undefined) this.#adopt(hint);
   }
 
   #adopt({ term, leader, since }: LeaderHint): void {
@@ -44,13 +44,18 @@ export class ObservedLeadership implements Leadership {
   }
 }
 
-/** One inside of the group knows better than what it once heard: that its leader is lost, or that it leads no longer. */
-export function newestLeadership(own: LeadershipView, seen: LeadershipView, isInside: boolean): LeadershipView {
-  const isOlder = seen.term < own.term || (seen.term === own.term && (isInside || own.leader !== undefined));
-  return seen.leader === undefined || isOlder ? own : seen;
+/** The own view of a group member wins over gossip of the same term: it knows when the leader is lost. */
+export function newestLeadership(
+  own: LeadershipView,
+  observed: LeadershipView,
+  isGroupMember: boolean,
+): LeadershipView {
+  const isOlder =
+    observed.term < own.term || (observed.term === own.term && (isGroupMember || own.leader !== undefined));
+  return observed.leader === undefined || isOlder ? own : observed;
 }
 
-function readNotice(bytes: Uint8Array): LeaderHint | undefined {
+function decodeLeaderHint(bytes: Uint8Array): LeaderHint | undefined {
   try {
     return leaderHintCodec.decode(bytes);
   } catch (error) {

@@ -1,4 +1,4 @@
-/** Drives the autopilot: feeds it snapshots, carries its changes to consensus. Decides nothing. */
+/** Drives the autopilot: feeds it snapshots, proposes its changes to consensus. Decides nothing. */
 import { unreachable } from '../../base/assert.ts';
 import type { Done } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -17,23 +17,23 @@ import type { DescribeGroup } from './group-info-client.ts';
 
 export type AutopilotPorts = {
   readonly clock: Clock;
-  readonly ask: DescribeGroup;
-  readonly look: () => GroupSnapshot;
+  readonly describeGroup: DescribeGroup;
+  readonly snapshot: () => GroupSnapshot;
   readonly change: (change: GroupChange, why: string, done: Done<void>) => void;
-  readonly foreign: (id: NodeId, name: string) => void;
-  readonly halted: (error: unknown) => void;
+  readonly onForeign: (id: NodeId, name: string) => void;
+  readonly onHalt: (error: unknown) => void;
 };
 
 export class GroupAutopilotHost {
   readonly #ports: AutopilotPorts;
-  readonly #loop: Loop<AutopilotInput, AutopilotEffect, 'keep'>;
+  readonly #loop: Loop<AutopilotInput, AutopilotEffect, 'poll'>;
 
   constructor(ports: AutopilotPorts, options: AutopilotOptions) {
     this.#ports = ports;
-    const { clock, halted } = ports;
+    const { clock, onHalt } = ports;
     const perform = (effect: AutopilotEffect): void => this.#perform(effect);
-    this.#loop = new Loop(new GroupAutopilot(options), { clock, store: noStore, perform, onHalt: halted });
-    this.#loop.feed({ kind: 'begin' });
+    this.#loop = new Loop(new GroupAutopilot(options), { clock, store: noStore, perform, onHalt });
+    this.#loop.feed({ kind: 'start' });
   }
 
   stop(): void {
@@ -42,14 +42,14 @@ export class GroupAutopilotHost {
 
   #perform(effect: AutopilotEffect): void {
     switch (effect.kind) {
-      case 'see':
-        return this.#loop.feed({ kind: 'look', look: this.#ports.look() });
+      case 'inspect':
+        return this.#loop.feed({ kind: 'snapshot', snapshot: this.#ports.snapshot() });
       case 'check':
         return this.#check(effect.manager);
       case 'change':
         return this.#change(effect.change, effect.why);
       case 'foreign':
-        return this.#ports.foreign(effect.id, effect.name);
+        return this.#ports.onForeign(effect.id, effect.name);
       default:
         return unreachable(effect);
     }
@@ -57,8 +57,8 @@ export class GroupAutopilotHost {
 
   #check(manager: KnownManager): void {
     const { id } = manager;
-    this.#ports.ask(manager, (outcome) => {
-      if (!outcome.ok) return this.#loop.feed({ kind: 'unchecked', id });
+    this.#ports.describeGroup(manager, (outcome) => {
+      if (!outcome.ok) return this.#loop.feed({ kind: 'checkFailed', id });
       const isFree = outcome.value.isCandidate && !outcome.value.isMember;
       this.#loop.feed({ kind: 'checked', id, isFree });
     });

@@ -6,16 +6,16 @@ import { GroupAutopilot } from './group-autopilot.ts';
 
 const idOf = (letter: string): NodeId => letter.repeat(32) as NodeId;
 
-/** A leader `a` with a keeper; the group changes as it asks for it, and everybody has caught up at once. */
+/** A leader `a` with an autopilot. Each change of the group succeeds, and syncing members catch up at once. */
 function world(options: { votersMax?: number; replaceAfterMs?: number } = {}) {
-  const keeper = new GroupAutopilot({ intervalMs: 1_000, votersMax: 5, replaceAfterMs: 0, ...options });
+  const autopilot = new GroupAutopilot({ intervalMs: 1_000, votersMax: 5, replaceAfterMs: 0, ...options });
   const alive = new Set(['a']);
   const foreign = new Set<string>();
-  const said: string[] = [];
+  const effects: string[] = [];
   let group: GroupMember[] = [memberOf('a', 'voter')];
   let nowMs = 0;
   const known = new Set(['a']);
-  const look = () => ({
+  const snapshot = () => ({
     isLeading: true,
     self: idOf('a'),
     group,
@@ -23,36 +23,36 @@ function world(options: { votersMax?: number; replaceAfterMs?: number } = {}) {
     managers: [...known].map((name) => Object.assign(memberOf(name, 'voter'), { isAlive: alive.has(name) })),
   });
   const perform = (effect: ReturnType<GroupAutopilot['step']>[number]): void => {
-    if (effect.kind === 'see') feed({ kind: 'look', look: look() });
-    if (effect.kind === 'foreign') said.push(`foreign ${effect.name}`);
+    if (effect.kind === 'inspect') feed({ kind: 'snapshot', snapshot: snapshot() });
+    if (effect.kind === 'foreign') effects.push(`foreign ${effect.name}`);
     if (effect.kind === 'check')
       feed({ kind: 'checked', id: effect.manager.id, isFree: !foreign.has(effect.manager.name) });
     if (effect.kind !== 'change') return;
     const { change } = effect;
     const id = change.kind === 'add' ? change.member.id : change.id;
-    said.push(`${change.kind} ${id[0]}`);
+    effects.push(`${change.kind} ${id[0]}`);
     if (change.kind === 'add') group.push({ ...change.member, standing: 'syncing' });
     else if (change.kind === 'remove') group = group.filter((member) => member.id !== id);
     else group = group.map((member) => (member.id === id ? { ...member, standing: 'voter' as const } : member));
     feed({ kind: 'changed', id, ok: true });
   };
   const feed = (input: Parameters<GroupAutopilot['step']>[1]): void => {
-    for (const effect of keeper.step(nowMs, input)) perform(effect);
+    for (const effect of autopilot.step(nowMs, input)) perform(effect);
   };
   return {
-    said,
-    arrive: (...names: string[]) => {
+    effects,
+    join: (...names: string[]) => {
       for (const name of names) {
         known.add(name);
         alive.add(name);
       }
     },
-    alienate: (name: string) => foreign.add(name),
+    joinOtherGroup: (name: string) => foreign.add(name),
     die: (name: string) => alive.delete(name),
-    pass: (rounds: number) => {
+    runRounds: (rounds: number) => {
       for (let i = 0; i < rounds; i++) {
         nowMs += 1_000;
-        feed({ kind: 'expired', timer: 'keep' });
+        feed({ kind: 'expired', timer: 'poll' });
       }
     },
     voters: () =>
@@ -67,56 +67,56 @@ function memberOf(name: string, standing: GroupMember['standing']): GroupMember 
   return { id: idOf(name), name, host: '127.0.0.1', port: name.charCodeAt(0), standing };
 }
 
-describe('group keeper', () => {
-  it('adds a manager, then lets it vote; two are better than one', () => {
-    const { said, arrive, pass, voters } = world();
-    pass(2);
-    arrive('b');
-    pass(3);
-    assert.deepEqual(said, ['add b', 'promote b']);
+describe('the group autopilot', () => {
+  it('adds a manager, then promotes it, because two voters are safer than one', () => {
+    const { effects, join, runRounds, voters } = world();
+    runRounds(2);
+    join('b');
+    runRounds(3);
+    assert.deepEqual(effects, ['add b', 'promote b']);
     assert.equal(voters(), 'ab');
   });
 
-  it('keeps the number of voters odd beyond two, and below its bound', () => {
-    const { arrive, pass, voters } = world();
-    arrive('b', 'c', 'd');
-    pass(9);
+  it('keeps the number of voters odd beyond two, and within its maximum', () => {
+    const { join, runRounds, voters } = world();
+    join('b', 'c', 'd');
+    runRounds(9);
     assert.equal(voters().length, 3);
-    arrive('e', 'f', 'g', 'h');
-    pass(20);
+    join('e', 'f', 'g', 'h');
+    runRounds(20);
     assert.equal(voters().length, 5);
   });
 
-  it('adds nobody that belongs to another group, and says so once', () => {
-    const { said, arrive, alienate, pass } = world();
-    alienate('b');
-    arrive('b');
-    pass(5);
-    assert.deepEqual(said, ['foreign b']);
+  it('does not add a manager of another group, and reports it once', () => {
+    const { effects, join, joinOtherGroup, runRounds } = world();
+    joinOtherGroup('b');
+    join('b');
+    runRounds(5);
+    assert.deepEqual(effects, ['foreign b']);
   });
 
-  it('replaces a voter that has been dead for long: first the new one, then without the dead', () => {
-    const { said, arrive, die, pass, voters } = world({ replaceAfterMs: 10_000 });
-    arrive('b', 'c', 'd');
-    pass(9);
-    said.length = 0;
+  it('replaces a voter that has been dead for long: promotes the spare, then removes the dead voter', () => {
+    const { effects, join, die, runRounds, voters } = world({ replaceAfterMs: 10_000 });
+    join('b', 'c', 'd');
+    runRounds(9);
+    effects.length = 0;
     const spare = ['b', 'c', 'd'].find((name) => !voters().includes(name)) as string;
     const dead = voters()[1] as string;
     die(dead);
-    pass(9);
-    assert.deepEqual(said, []);
-    pass(5);
-    assert.deepEqual(said, [`promote ${spare}`, `remove ${dead}`]);
+    runRounds(9);
+    assert.deepEqual(effects, []);
+    runRounds(5);
+    assert.deepEqual(effects, [`promote ${spare}`, `remove ${dead}`]);
     assert.equal(voters().length, 3);
   });
 
-  it('leaves a dead voter alone when nobody can take its place', () => {
-    const { said, arrive, die, pass } = world({ replaceAfterMs: 1_000 });
-    arrive('b', 'c');
-    pass(9);
-    said.length = 0;
+  it('keeps a dead voter when no manager can replace it', () => {
+    const { effects, join, die, runRounds } = world({ replaceAfterMs: 1_000 });
+    join('b', 'c');
+    runRounds(9);
+    effects.length = 0;
     die('c');
-    pass(20);
-    assert.deepEqual(said, []);
+    runRounds(20);
+    assert.deepEqual(effects, []);
   });
 });

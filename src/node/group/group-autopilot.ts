@@ -1,9 +1,9 @@
 /**
- * On the leader: adds living managers, promotes caught-up ones, replaces voters that are dead for long, keeps voters
- * odd. One change at a time.
+ * Runs on the leader: adds living managers, promotes caught-up ones, replaces voters that have been dead for long. One
+ * change at a time; a new voter joins before the dead one leaves.
  *
- * The number of voters is kept odd (an even one needs more of them for the same safety), except that two are better
- * than one: what the first has agreed to survives on the second.
+ * The number of voters stays odd, because an even number needs a larger majority for the same safety. The exception is
+ * two instead of one: every acknowledged entry then survives on the second disk.
  */
 import { unreachable } from '../../base/assert.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -22,32 +22,32 @@ export type GroupSnapshot = {
   readonly isLeading: boolean;
   readonly self: NodeId;
   readonly group: readonly GroupMember[];
-  /** Those that are syncing and have everything the leader has, or nearly. */
+  /** Syncing members that have the whole log of the leader, or nearly. */
   readonly caughtUp: ReadonlySet<NodeId>;
-  /** The managers of this datacenter that membership knows, ourselves included. */
+  /** The managers of this datacenter in membership, this node included. */
   readonly managers: readonly KnownManager[];
 };
 
 export type AutopilotInput =
-  | { readonly kind: 'begin' }
-  | { readonly kind: 'look'; readonly look: GroupSnapshot }
-  /** Whether a manager outside belongs to no group. */
+  | { readonly kind: 'start' }
+  | { readonly kind: 'snapshot'; readonly snapshot: GroupSnapshot }
+  /** Whether a manager outside of the group is in no group at all. */
   | { readonly kind: 'checked'; readonly id: NodeId; readonly isFree: boolean }
-  | { readonly kind: 'unchecked'; readonly id: NodeId }
+  | { readonly kind: 'checkFailed'; readonly id: NodeId }
   | { readonly kind: 'changed'; readonly id: NodeId; readonly ok: boolean };
 
 export type AutopilotEffect =
-  /** The owner answers with `look`. */
-  | { readonly kind: 'see' }
+  /** The host replies with `snapshot`. */
+  | { readonly kind: 'inspect' }
   | { readonly kind: 'check'; readonly manager: KnownManager }
   | { readonly kind: 'change'; readonly change: GroupChange; readonly why: string }
-  /** A manager belongs to another group of the same name. Said once for each. */
+  /** A manager is in another group of the same name. Emitted once per manager. */
   | { readonly kind: 'foreign'; readonly id: NodeId; readonly name: string };
 
 export type AutopilotOptions = {
   readonly intervalMs: number;
   readonly votersMax: number;
-  /** How long a voter may be dead before another one takes its place; 0 leaves that to operators. */
+  /** How long a voter may be dead before another manager replaces it; 0 leaves that to operators. */
   readonly replaceAfterMs: number;
 };
 
@@ -59,15 +59,15 @@ export function autopilotOptions({
 }
 
 const foreignMax = 64;
-/** Managers beyond the voters that follow the log, ready to take a place; further ones are left outside. */
+/** Managers beyond the voters that follow the log and can replace a voter; additional ones stay outside. */
 const sparesMax = 2;
 
-type Decided = AutopilotEffect | Schedule<'keep'>;
+type AutopilotOutput = AutopilotEffect | Schedule<'poll'>;
 
 export class GroupAutopilot {
   readonly #options: AutopilotOptions;
-  #look: GroupSnapshot | undefined;
-  /** True while a question or a change is under way. */
+  #snapshot: GroupSnapshot | undefined;
+  /** True while a check or a change is pending. */
   #isBusy = false;
   readonly #deadSinceMs = new Map<NodeId, number>();
   readonly #foreign = new Set<NodeId>();
@@ -77,25 +77,25 @@ export class GroupAutopilot {
     this.#options = options;
   }
 
-  step(nowMs: number, input: AutopilotInput | TimerExpired<'keep'> | PersistFailed): readonly Decided[] {
+  step(nowMs: number, input: AutopilotInput | TimerExpired<'poll'> | PersistFailed): readonly AutopilotOutput[] {
     switch (input.kind) {
-      case 'begin':
-        return [this.#again(nowMs)];
+      case 'start':
+        return [this.#scheduleNext(nowMs)];
       case 'expired':
-        return [{ kind: 'see' }, this.#again(nowMs)];
-      case 'look':
-        this.#look = input.look;
-        this.#noteDead(nowMs, input.look);
-        return this.#isBusy || !input.look.isLeading ? [] : this.#decide(nowMs, input.look);
+        return [{ kind: 'inspect' }, this.#scheduleNext(nowMs)];
+      case 'snapshot':
+        this.#snapshot = input.snapshot;
+        this.#trackDeaths(nowMs, input.snapshot);
+        return this.#isBusy || !input.snapshot.isLeading ? [] : this.#decide(nowMs, input.snapshot);
       case 'checked':
         this.#isBusy = false;
-        return this.#checked(input);
-      case 'unchecked':
+        return this.#onChecked(input);
+      case 'checkFailed':
         this.#isBusy = false;
         return [];
       case 'changed':
         this.#isBusy = false;
-        return input.ok ? [{ kind: 'see' }] : [];
+        return input.ok ? [{ kind: 'inspect' }] : [];
       case 'persistFailed':
         return [];
       default:
@@ -103,33 +103,35 @@ export class GroupAutopilot {
     }
   }
 
-  #again(nowMs: number): Decided {
-    return { kind: 'schedule', atMs: nowMs + this.#options.intervalMs, timer: 'keep' };
+  #scheduleNext(nowMs: number): AutopilotOutput {
+    return { kind: 'schedule', atMs: nowMs + this.#options.intervalMs, timer: 'poll' };
   }
 
-  #noteDead(nowMs: number, { group, managers }: GroupSnapshot): void {
+  #trackDeaths(nowMs: number, { group, managers }: GroupSnapshot): void {
     const living = new Set(managers.filter(({ isAlive }) => isAlive).map(({ id }) => id));
     for (const { id } of group) if (!living.has(id) && !this.#deadSinceMs.has(id)) this.#deadSinceMs.set(id, nowMs);
     for (const id of this.#deadSinceMs.keys())
       if (living.has(id) || !group.some((member) => member.id === id)) this.#deadSinceMs.delete(id);
   }
 
-  #decide(nowMs: number, look: GroupSnapshot): readonly Decided[] {
-    const change = this.#promotion(nowMs, look) ?? this.#removal(nowMs, look);
+  #decide(nowMs: number, snapshot: GroupSnapshot): readonly AutopilotOutput[] {
+    const change = this.#promotion(nowMs, snapshot) ?? this.#removal(nowMs, snapshot);
     if (change !== undefined) {
       this.#isBusy = true;
       return [change];
     }
-    if (look.group.length >= this.#options.votersMax + sparesMax) return [];
-    const outside = look.managers.filter((m) => m.isAlive && !look.group.some(({ id }) => id === m.id));
+    if (snapshot.group.length >= this.#options.votersMax + sparesMax) return [];
+    const outside = snapshot.managers.filter((one) => one.isAlive && !snapshot.group.some(({ id }) => id === one.id));
     const manager = outside[this.#nextCandidate++ % Math.max(1, outside.length)];
     if (manager === undefined) return [];
     this.#isBusy = true;
     return [{ kind: 'check', manager }];
   }
 
-  #promotion(nowMs: number, look: GroupSnapshot): AutopilotEffect | undefined {
-    const ready = look.group.filter((m) => m.standing === 'syncing' && look.caughtUp.has(m.id) && this.#lives(m.id));
+  #promotion(nowMs: number, snapshot: GroupSnapshot): AutopilotEffect | undefined {
+    const ready = snapshot.group.filter(
+      (one) => one.standing === 'syncing' && snapshot.caughtUp.has(one.id) && this.#isAlive(one.id),
+    );
     const [first] = ready;
     if (first === undefined) return undefined;
     const promote = (why: string): AutopilotEffect => ({
@@ -137,19 +139,19 @@ export class GroupAutopilot {
       change: { kind: 'promote', id: first.id },
       why,
     });
-    const voters = look.group.filter(({ standing }) => standing === 'voter').length;
+    const voters = snapshot.group.filter(({ standing }) => standing === 'voter').length;
     if (voters % 2 === 0 && voters < this.#options.votersMax) return promote('it has caught up');
-    if (voters === 1) return promote('two are better than one');
-    if (voters + 2 <= this.#options.votersMax && ready.length >= 2) return promote('two more have caught up');
-    return this.#replaceable(nowMs, look) === undefined ? undefined : promote('it takes the place of a dead voter');
+    if (voters === 1) return promote('two voters are safer than one');
+    if (voters + 2 <= this.#options.votersMax && ready.length >= 2) return promote('two more managers have caught up');
+    return this.#replaceable(nowMs, snapshot) === undefined ? undefined : promote('it replaces a dead voter');
   }
 
-  /** After the new voter has come, the dead one goes: never the other way round. */
-  #removal(nowMs: number, look: GroupSnapshot): AutopilotEffect | undefined {
-    const voters = look.group.filter(({ standing }) => standing === 'voter').length;
-    const dead = voters % 2 === 0 && voters > 2 ? this.#replaceable(nowMs, look) : undefined;
+  /** The dead voter leaves after the new one has joined, never before. */
+  #removal(nowMs: number, snapshot: GroupSnapshot): AutopilotEffect | undefined {
+    const voters = snapshot.group.filter(({ standing }) => standing === 'voter').length;
+    const dead = voters % 2 === 0 && voters > 2 ? this.#replaceable(nowMs, snapshot) : undefined;
     if (dead === undefined) return undefined;
-    return { kind: 'change', change: { kind: 'remove', id: dead.id }, why: 'it has been dead for long' };
+    return { kind: 'change', change: { kind: 'remove', id: dead.id }, why: 'it has been dead for too long' };
   }
 
   #replaceable(nowMs: number, { group, self }: GroupSnapshot): GroupMember | undefined {
@@ -161,13 +163,13 @@ export class GroupAutopilot {
     });
   }
 
-  #lives(id: NodeId): boolean {
+  #isAlive(id: NodeId): boolean {
     return !this.#deadSinceMs.has(id);
   }
 
-  #checked({ id, isFree }: AutopilotInput & { kind: 'checked' }): readonly Decided[] {
-    const manager = this.#look?.managers.find((one) => one.id === id);
-    if (manager === undefined || this.#look?.isLeading !== true) return [];
+  #onChecked({ id, isFree }: AutopilotInput & { kind: 'checked' }): readonly AutopilotOutput[] {
+    const manager = this.#snapshot?.managers.find((one) => one.id === id);
+    if (manager === undefined || this.#snapshot?.isLeading !== true) return [];
     if (!isFree) {
       if (this.#foreign.has(id) || this.#foreign.size >= foreignMax) return [];
       this.#foreign.add(id);
@@ -175,6 +177,12 @@ export class GroupAutopilot {
     }
     this.#isBusy = true;
     const { name, host, port } = manager;
-    return [{ kind: 'change', change: { kind: 'add', member: { id, name, host, port } }, why: 'it lives here' }];
+    return [
+      {
+        kind: 'change',
+        change: { kind: 'add', member: { id, name, host, port } },
+        why: 'it is an alive manager of this datacenter',
+      },
+    ];
   }
 }

@@ -1,4 +1,4 @@
-/** Drives group formation: carries its questions to nodes and its bootstrap to consensus. Decides nothing. */
+/** Drives group formation: sends its requests to nodes and its bootstrap to consensus. Decides nothing. */
 import { unreachable } from '../../base/assert.ts';
 import type { NodeId } from '../../base/ids.ts';
 import { Loop, noStore } from '../../base/runtime/loop.ts';
@@ -8,11 +8,11 @@ import type { DescribeGroup } from './group-info-client.ts';
 
 export type GroupFormationPorts = {
   readonly clock: Clock;
-  readonly ask: DescribeGroup;
+  readonly describeGroup: DescribeGroup;
   readonly managers: () => readonly Peer[];
-  readonly form: () => void;
-  readonly waiting: (why: string) => void;
-  readonly halted: (error: unknown) => void;
+  readonly bootstrap: () => void;
+  readonly onWaiting: (why: string) => void;
+  readonly onHalt: (error: unknown) => void;
 };
 
 const roundMs = 250;
@@ -23,25 +23,26 @@ export class GroupFormationHost {
 
   constructor(self: NodeId, ports: GroupFormationPorts) {
     this.#ports = ports;
-    const { clock, halted } = ports;
+    const { clock, onHalt } = ports;
     const perform = (effect: GroupFormationEffect): void => this.#perform(effect);
-    this.#loop = new Loop(new GroupFormation(self, roundMs), { clock, store: noStore, perform, onHalt: halted });
+    this.#loop = new Loop(new GroupFormation(self, roundMs), { clock, store: noStore, perform, onHalt });
   }
 
-  begin(seeds: readonly Address[], bootstrap: boolean): void {
-    this.#loop.feed({ kind: 'begin', seeds, bootstrap });
+  start(seeds: readonly Address[], bootstrap: boolean): void {
+    this.#loop.feed({ kind: 'start', seeds, bootstrap });
   }
 
-  askedBy({ id, host, port }: Peer): void {
-    this.#loop.feed({ kind: 'askedBy', manager: { id, host, port } });
+  /** A manager without a group has requested group information from this node. */
+  onRequest({ id, host, port }: Peer): void {
+    this.#loop.feed({ kind: 'requestedBy', manager: { id, host, port } });
   }
 
-  heardOfGroup(): void {
-    this.#loop.feed({ kind: 'heardOfGroup' });
+  onGroupFound(): void {
+    this.#loop.feed({ kind: 'groupFound' });
   }
 
-  belongs(): void {
-    this.#loop.feed({ kind: 'belongs' });
+  onJoined(): void {
+    this.#loop.feed({ kind: 'joined' });
   }
 
   stop(): void {
@@ -50,24 +51,24 @@ export class GroupFormationHost {
 
   #perform(effect: GroupFormationEffect): void {
     switch (effect.kind) {
-      case 'look':
+      case 'listManagers':
         return this.#loop.feed({ kind: 'managers', managers: this.#ports.managers() });
-      case 'form':
-        return this.#ports.form();
+      case 'bootstrap':
+        return this.#ports.bootstrap();
       case 'waiting':
-        return this.#ports.waiting(effect.detail);
-      case 'ask':
-        return this.#ask(effect.round, effect.to);
+        return this.#ports.onWaiting(effect.detail);
+      case 'request':
+        return this.#request(effect.round, effect.to);
       default:
         return unreachable(effect);
     }
   }
 
-  #ask(round: number, from: Address): void {
-    this.#ports.ask(from, (outcome) => {
-      if (!outcome.ok) return this.#loop.feed({ kind: 'unanswered', round, from });
+  #request(round: number, from: Address): void {
+    this.#ports.describeGroup(from, (outcome) => {
+      if (!outcome.ok) return this.#loop.feed({ kind: 'requestFailed', round, from });
       const { id, isCandidate: eligible, isMember: hasGroup, managers } = outcome.value;
-      this.#loop.feed({ kind: 'answered', round, from, answer: { id, eligible, hasGroup, managers } });
+      this.#loop.feed({ kind: 'replied', round, from, reply: { id, eligible, hasGroup, managers } });
     });
   }
 }

@@ -11,9 +11,11 @@ export function groupInfoClient(streams: Pick<Streams, 'request'>, group: string
   return (to, done) => {
     streams.request(to, encodeMessage({ kind: 'describeGroup', group }), timeoutMs, (outcome) => {
       if (!outcome.ok) return done(outcome);
-      const told = tryDecodeMessage(outcome.value);
+      const reply = tryDecodeMessage(outcome.value);
       done(
-        told?.kind !== 'describeGroupReply' ? failure('MALFORMED', 'that is no answer to the question') : success(told),
+        reply?.kind === 'describeGroupReply'
+          ? success(reply)
+          : failure('MALFORMED', 'the reply is not a describeGroupReply'),
       );
     });
   };

@@ -1,4 +1,4 @@
-/** Leader, term and members of a datacenter's group: from this node, or by asking managers there until one answers. */
+/** Leader, term and members of the group of a datacenter: from this node, or from the first manager there that replies. */
 import type { Done } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Identity, Streams } from '../../base/ports.ts';
@@ -17,35 +17,35 @@ export type GroupStatusSources = {
   readonly streams: Pick<Streams, 'request'>;
   readonly identity: Identity;
   readonly members: () => readonly MemberRow[];
-  /** What this node itself would answer. */
-  readonly tell: (group: string) => DescribeGroupReply;
-  /** The registry is somebody else's, and with it the votes: there is nobody to ask about them. */
+  /** The reply of this node itself. */
+  readonly localInfo: (group: string) => DescribeGroupReply;
+  /** The registry is external (etcd), so no manager group exists. */
   readonly isExternal: boolean;
 };
 
-const askTimeoutMs = 1_000;
-const asksMax = 3;
+const requestTimeoutMs = 1_000;
+const requestsMax = 3;
 
-export function groupStatus(parts: GroupStatusSources, group: string): Promise<GroupStatus> {
+export function groupStatus(sources: GroupStatusSources, group: string): Promise<GroupStatus> {
   return new Promise((resolve) => {
-    const own = parts.tell(group);
-    if (own.isMember || (parts.isExternal && group === parts.identity.dc)) return resolve(statusOf(group, own));
-    const ask = groupInfoClient(parts.streams, group, askTimeoutMs);
-    const managers = parts
+    const own = sources.localInfo(group);
+    if (own.isMember || (sources.isExternal && group === sources.identity.dc)) return resolve(statusOf(group, own));
+    const describeGroup = groupInfoClient(sources.streams, group, requestTimeoutMs);
+    const managers = sources
       .members()
       .filter(({ dc, roles, state }) => dc === group && roles.includes('manager') && isLiveState(state))
       .toSorted((a, b) => Number(b.id === own.leader) - Number(a.id === own.leader))
-      .slice(0, asksMax);
-    const next = (at: number): void => {
-      const manager = managers[at];
+      .slice(0, requestsMax);
+    const tryManager = (index: number): void => {
+      const manager = managers[index];
       if (manager === undefined) return resolve({ group, leader: undefined, term: undefined, members: [] });
-      const answered: Done<DescribeGroupReply> = (outcome) => {
+      const onReply: Done<DescribeGroupReply> = (outcome) => {
         if (outcome.ok && outcome.value.isMember) resolve(statusOf(group, outcome.value));
-        else next(at + 1);
+        else tryManager(index + 1);
       };
-      ask(manager, answered);
+      describeGroup(manager, onReply);
     };
-    next(0);
+    tryManager(0);
   });
 }
 

@@ -1,4 +1,4 @@
-/** The managers of a datacenter as membership sees them. Keeps nothing. */
+/** The managers of the own datacenter in the view of membership. Keeps no state. */
 import type { NodeId } from '../../base/ids.ts';
 import type { Address, Identity, Peer } from '../../base/ports.ts';
 import type { MemberView } from '../../membership/state/member-view.ts';
@@ -7,9 +7,9 @@ import type { KnownManager } from './group-autopilot.ts';
 export type ManagerDirectory = {
   /** This node included if it is one. */
   all(): readonly KnownManager[];
-  /** Dead ones too. */
+  /** All managers but this node, dead ones included. */
   others(): readonly Peer[];
-  /** Of any member. */
+  /** The address of any member. */
   locate(id: NodeId): Address | undefined;
   nameOf(id: NodeId): string | undefined;
 };
@@ -19,12 +19,11 @@ export function managerDirectory(members: () => readonly MemberView[], { id: sel
     members().filter(({ entry }) => entry.dc === dc && entry.roles.includes('manager'));
   const memberOf = (id: NodeId): MemberView | undefined => members().find(({ entry }) => entry.id === id);
   return {
-    all: () =>
-      managers().map((view) => Object.assign(placeOf(view), { name: view.entry.name, isAlive: !isGone(view) })),
+    all: () => managers().map((view) => Object.assign(peerOf(view), { name: view.entry.name, isAlive: !isGone(view) })),
     others: () =>
       managers()
         .filter(({ entry }) => entry.id !== self)
-        .map(placeOf),
+        .map(peerOf),
     locate: (id) => {
       const entry = memberOf(id)?.entry;
       return entry === undefined ? undefined : { host: entry.host, port: entry.port };
@@ -33,7 +32,7 @@ export function managerDirectory(members: () => readonly MemberView[], { id: sel
   };
 }
 
-function placeOf({ entry: { id, host, port } }: MemberView): Peer {
+function peerOf({ entry: { id, host, port } }: MemberView): Peer {
   return { id, host, port };
 }
 

@@ -1,6 +1,6 @@
 /**
- * A manager's part in the consensus group: log, registry replica, formation, autopilot. Wires them; services on the
- * registry live elsewhere.
+ * The manager role of a node: consensus group, registry replica and server, group formation, autopilot. Wires them;
+ * decides nothing.
  */
 import { type Done, success } from '../../base/errors.ts';
 import { fenceParts } from '../../base/fence.ts';
@@ -34,20 +34,20 @@ export type ManagerRolePorts = {
 export type ManagerRoleSettings = {
   readonly identity: Identity;
   readonly seeds: readonly Address[];
-  /** There is no group yet, an operator says: begin one without asking. */
+  /** The operator states that no group exists: create one without asking other nodes. */
   readonly bootstrap: boolean;
   readonly consensus: ConsensusOptions;
-  readonly keeper: AutopilotOptions;
+  readonly autopilot: AutopilotOptions;
   readonly requestTimeoutMs: number;
 };
 
 export type ManagerRoleReports = {
   event(event: ConsensusEvent): void;
-  /** The group waits for something, or met one that is not its own: for people. */
-  told(type: 'group.waiting' | 'group.foreign' | 'group.begun', fields: Readonly<Record<string, unknown>>): void;
-  /** What everybody should know about who leads. */
+  /** For operators: formation waits, a manager of another group was found, or this node created the group. */
+  emit(type: 'group.waiting' | 'group.foreign' | 'group.begun', fields: Readonly<Record<string, unknown>>): void;
+  /** Publishes a leader hint as embedded state. */
   embed(state: Uint8Array): void;
-  halted(error: unknown): void;
+  onHalt(error: unknown): void;
 };
 
 export class ManagerRole {
@@ -58,9 +58,9 @@ export class ManagerRole {
   readonly #settings: ManagerRoleSettings;
   readonly #managers: ManagerDirectory;
   readonly #reports: ManagerRoleReports;
-  readonly #ask: DescribeGroup;
+  readonly #describeGroup: DescribeGroup;
   readonly #formation: GroupFormationHost;
-  #keeper: GroupAutopilotHost | undefined;
+  #autopilot: GroupAutopilotHost | undefined;
 
   constructor(
     ports: ManagerRolePorts,
@@ -75,26 +75,26 @@ export class ManagerRole {
     this.#settings = settings;
     this.#managers = managers;
     this.#reports = reports;
-    this.#ask = groupInfoClient(streams, identity.dc, requestTimeoutMs);
+    this.#describeGroup = groupInfoClient(streams, identity.dc, requestTimeoutMs);
     this.group = new ConsensusHost(
       { clock, streams, store, random: random.fork('consensus'), log },
       { group: identity.dc, self: identity, options: consensus, locate },
       this.replica,
-      { event: (event) => reports.event(event), onHalt: (error) => reports.halted(error) },
+      { event: (event) => reports.event(event), onHalt: (error) => reports.onHalt(error) },
     );
     this.server = new RegistryServer({ clock, group: this.group, replica: this.replica, addressOf: locate });
-    this.#formation = this.#formationHost();
+    this.#formation = this.#openFormation();
     this.group.leadership.watch({ changed: () => this.#embed() });
   }
 
-  /** Reads the log from the disk, and joins or begins the group. */
+  /** Recovers the log from disk, then joins or creates the group. */
   start(done: Done<void>): void {
     this.group.start((outcome) => {
       if (!outcome.ok) return done(outcome);
       this.#embed();
-      if (outcome.value.fresh) this.#formation.begin(this.#settings.seeds, this.#settings.bootstrap);
-      else this.#formation.belongs();
-      this.#keeper = this.#keeperHost();
+      if (outcome.value.fresh) this.#formation.start(this.#settings.seeds, this.#settings.bootstrap);
+      else this.#formation.onJoined();
+      this.#autopilot = this.#startAutopilot();
       done(success(undefined));
     });
   }
@@ -103,91 +103,94 @@ export class ManagerRole {
     this.group.onMessage(from, message);
   }
 
-  /** Who leads, as this manager tells everybody. */
-  notice(): Uint8Array {
+  /** The leader hint that this manager gossips. */
+  leaderHint(): Uint8Array {
     const { leader, term, fence } = this.group.leadership.view();
     const since = fence === undefined ? undefined : fenceParts(fence).index;
     return leaderHintCodec.encode({ kind: 'leaderHint', term, leader, since });
   }
 
-  /** Somebody tells of a leader, so there is a group. */
-  heardOfGroup(): void {
-    this.#formation.heardOfGroup();
+  /** A leader hint has arrived, so a group exists. */
+  onGroupFound(): void {
+    this.#formation.onGroupFound();
   }
 
-  /** A node asks what we know of the group. */
+  /** The reply to a node that requests group information. */
   groupInfo(from: Identity): Omit<DescribeGroupReply, 'managers'> {
     const { id, dc } = this.#settings.identity;
-    const isMember = this.#belongs();
-    if (!isMember && from.dc === dc && from.roles.includes('manager')) this.#formation.askedBy(from);
+    const isMember = this.#isMember();
+    if (!isMember && from.dc === dc && from.roles.includes('manager')) this.#formation.onRequest(from);
     const { leader, term, members, appliedIndex } = this.group.view();
     return { kind: 'describeGroupReply', id, isCandidate: true, isMember, leader, term, members, appliedIndex };
   }
 
-  /** The change is agreed on, or refused by those who know better; the leader is the one to ask. */
+  /** Ends when the change is committed or refused. Only the leader can execute it. */
   change(change: GroupChange, timeoutMs: number, done: Done<void>): void {
     this.group.change(change, timeoutMs, done);
   }
 
-  /** An operator removed it: it is not taken in again by itself. */
+  /** An operator removed this manager, so the autopilot does not add it again. */
   isRemoved(id: NodeId): boolean {
     return isRemovedManager(this.replica, id);
   }
 
   stop(): void {
     this.#formation.stop();
-    this.#keeper?.stop();
+    this.#autopilot?.stop();
     this.server.close();
     this.group.stop();
   }
 
-  #belongs(): boolean {
+  #isMember(): boolean {
     return this.group.view().self !== 'outside';
   }
 
-  #formationHost(): GroupFormationHost {
+  #openFormation(): GroupFormationHost {
     const { clock } = this.#ports;
     return new GroupFormationHost(this.#settings.identity.id, {
       clock,
-      ask: this.#ask,
+      describeGroup: this.#describeGroup,
       managers: () => {
-        if (this.#belongs()) clock.schedule(0, () => this.#formation.belongs());
+        if (this.#isMember()) clock.schedule(0, () => this.#formation.onJoined());
         return this.#managers.others();
       },
-      form: () => this.#form(),
-      waiting: (why) => this.#reports.told('group.waiting', { group: this.#settings.identity.dc, why }),
-      halted: (error) => this.#reports.halted(error),
+      bootstrap: () => this.#bootstrap(),
+      onWaiting: (why) => this.#reports.emit('group.waiting', { group: this.#settings.identity.dc, why }),
+      onHalt: (error) => this.#reports.onHalt(error),
     });
   }
 
-  #form(): void {
+  #bootstrap(): void {
     const { id, name, host, port, dc } = this.#settings.identity;
     const first: GroupMember = { id, name, host, port, standing: 'voter' };
     this.group.bootstrap([first], (outcome) => {
-      if (outcome.ok) return this.#reports.told('group.begun', { group: dc });
-      // Somebody added us in the meantime: that group is the one.
-      this.#ports.log('warn', 'the group was not begun', { code: outcome.error.code, why: outcome.error.message });
+      if (outcome.ok) return this.#reports.emit('group.begun', { group: dc });
+      // A leader added this node meanwhile: this node belongs to that group.
+      this.#ports.log('warn', 'the manager group was not created', {
+        code: outcome.error.code,
+        why: outcome.error.message,
+      });
     });
   }
 
-  #keeperHost(): GroupAutopilotHost {
+  #startAutopilot(): GroupAutopilotHost {
     return new GroupAutopilotHost(
       {
         clock: this.#ports.clock,
-        ask: this.#ask,
-        look: () => this.#look(),
+        describeGroup: this.#describeGroup,
+        snapshot: () => this.#snapshot(),
         change: (change, why, done) => {
-          this.#ports.log('info', 'the group is to change', { ...change, why });
+          this.#ports.log('info', 'changing the manager group', { ...change, why });
           this.group.change(change, this.#settings.requestTimeoutMs, done);
         },
-        foreign: (id, name) => this.#reports.told('group.foreign', { group: this.#settings.identity.dc, id, name }),
-        halted: (error) => this.#reports.halted(error),
+        onForeign: (id, name) => this.#reports.emit('group.foreign', { group: this.#settings.identity.dc, id, name }),
+        onHalt: (error) => this.#reports.onHalt(error),
       },
-      this.#settings.keeper,
+      this.#settings.autopilot,
     );
   }
 
-  #look(): GroupSnapshot {
+  #snapshot(): GroupSnapshot {
     const group = this.group.view().members;
     const caughtUp = new Set(this.group.progress().flatMap((one) => (one.caughtUp ? [one.id] : [])));
     return {
@@ -200,6 +203,6 @@ export class ManagerRole {
   }
 
   #embed(): void {
-    this.#reports.embed(this.notice());
+    this.#reports.embed(this.leaderHint());
   }
 }

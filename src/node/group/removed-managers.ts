@@ -9,12 +9,12 @@ export function removedManagerKey(id: NodeId): string {
   return `/managers/dismissed/${id}`;
 }
 
-/** As far as this replica has followed: the leader's is the truth. */
+/** By the local replica, which may lag; the replica of the leader is current. */
 export function isRemovedManager({ keyspace }: Pick<RegistryReplica, 'keyspace'>, id: NodeId): boolean {
   return keyspace.range(onlyKey(removedManagerKey(id)), 1).entries.length > 0;
 }
 
-/** What it was and why is for people who look. */
+/** `note` is for operators who read the key. */
 export function recordRemoval(
   id: NodeId,
   note: { readonly name: string; readonly reason: string },

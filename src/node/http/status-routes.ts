@@ -32,7 +32,7 @@ async function groupOf(core: NodeCore, dc: string): Promise<GroupStatus> {
   const { control } = core;
   if (control === undefined) return { group: dc, leader: undefined, term: undefined, members: [] };
   return await groupStatus(
-    control.groupInfo.statusParts(() => core.members()),
+    control.groupInfo.statusSources(() => core.members()),
     dc,
   );
 }
