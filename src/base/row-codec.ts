@@ -10,12 +10,6 @@ import type { StoreRows, StoreWrite } from './ports.ts';
 export const rowHeaderBytes = 8;
 export const tombstoneLength = 0xffff_ffff;
 
-/** Small results share a slab, because an allocation costs more than the encoding. They are short-lived. */
-const slabBytes = 8_192;
-const slabShareBytesMax = slabBytes / 8;
-let slab = new Uint8Array(slabBytes);
-let slabUsed = 0;
-
 const encoder = new TextEncoder();
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -23,7 +17,7 @@ const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 export function packRows(rows: readonly StoreWrite[]): Uint8Array {
   let bytes = 0;
   for (const { key, value } of rows) bytes += rowHeaderBytes + key.length + (value === null ? 0 : value.length);
-  const packed = allocate(bytes);
+  const packed = new Uint8Array(bytes);
   let at = 0;
   for (const { key, value } of rows) {
     const end = writeAscii(packed, at + rowHeaderBytes, key);
@@ -92,16 +86,6 @@ export function writeAscii(bytes: Uint8Array, start: number, text: string): numb
     bytes[start + i] = code;
   }
   return all < 0x80 ? start + length : -1;
-}
-
-function allocate(bytes: number): Uint8Array {
-  if (bytes > slabShareBytesMax) return new Uint8Array(bytes);
-  if (slabUsed + bytes > slabBytes) {
-    slab = new Uint8Array(slabBytes);
-    slabUsed = 0;
-  }
-  slabUsed += bytes;
-  return new Uint8Array(slab.buffer, slabUsed - bytes, bytes);
 }
 
 function packAnyRows(rows: readonly StoreWrite[]): Uint8Array {

@@ -5,7 +5,6 @@ import { createCodec } from '../messages/codec/codec.ts';
 import { field, map, optional, record } from '../messages/codec/compound.ts';
 import { type MessageOf, message } from '../messages/codec/message.ts';
 import { bool, enumOf, u16, u32, u53 } from '../messages/codec/numbers.ts';
-import { internedText } from '../messages/codec/interned-text.ts';
 import { text } from '../messages/codec/strings.ts';
 import { jobLimits } from './limits.ts';
 
@@ -37,11 +36,11 @@ const requirements = {
   job: field(1, text(64), 'Job id.'),
   workflow: field(2, u16, 'Number of the workflow in the job.'),
   unit: field(3, u32, 'Number of the unit in the workflow.'),
-  bundle: field(6, internedText(64), 'SHA-256 of the bundle.'),
+  bundle: field(6, text(64), 'SHA-256 of the bundle.'),
   network: field(15, bool, 'The code may use the network.'),
   memoryMb: field(16, u32, 'Memory limit of the code.'),
   timeoutMs: field(17, u53, 'The worker stops the unit after this time on a core.'),
-  submitter: field(18, internedText(256), 'User on whose behalf the unit runs; submitters never share a runner.'),
+  submitter: field(18, text(256), 'User on whose behalf the unit runs; submitters never share a runner.'),
 };
 
 const unitSpec = message({
@@ -51,7 +50,7 @@ const unitSpec = message({
     ...requirements,
     units: field(4, u32, 'Number of units of phase `work`.'),
     phase: field(5, enumOf(...unitPhases), 'Phase of the workflow.'),
-    facts: field(7, internedText(200_000), 'WorkflowFacts: JSON.'),
+    facts: field(7, text(200_000), 'WorkflowFacts: JSON.'),
     env: field(8, map(text(256), text(jobLimits.envBytesMax), 1_000), 'Value of `ctx.env`.'),
     seed: field(9, u53, 'Seed of `ctx.random`; equal for each attempt.'),
     users: field(10, optional(share), 'Load test: the share of the virtual users.'),

@@ -5,11 +5,11 @@
 import type { FastCodec } from './codec/message.ts';
 import { u32, u53 } from './codec/numbers.ts';
 import type { WireReader } from './codec/reader.ts';
-import { name, internedBytes, shortInternedText } from './codec/strings.ts';
+import { bytes, name, shortInternedText } from './codec/strings.ts';
 import { valueBytesMax } from './codec/value.ts';
 
 export const methodName = shortInternedText(255);
-export const valueBytes = internedBytes(valueBytesMax);
+export const valueBytes = bytes(valueBytesMax);
 
 // As declared in calls.ts, whose types cannot be imported here: they would refer to themselves.
 type Call = {

@@ -6,7 +6,6 @@ import type { Role } from '../base/ports.ts';
 import { field, list, optional, record } from './codec/compound.ts';
 import { type MessageOf, message } from './codec/message.ts';
 import { bool, enumOf, u16, u32, u53, u64, u8 } from './codec/numbers.ts';
-import { internedText } from './codec/interned-text.ts';
 import { bytes, name, text } from './codec/strings.ts';
 
 const nodeRoles = ['gate', 'manager', 'worker'] as const satisfies readonly Role[];
@@ -70,11 +69,11 @@ const jobRequest = message({
   doc: 'A job command for the leading manager; other nodes forward it. Answered by jobReply or an error.',
   fields: {
     verb: field(1, enumOf(...jobVerbs), 'Command.'),
-    args: field(2, internedText(argsBytesMax), 'Arguments: JSON.'),
+    args: field(2, text(argsBytesMax), 'Arguments: JSON.'),
     hops: field(3, u8, 'How often the request was forwarded.'),
     submitter: field(
       4,
-      internedText(256),
+      text(256),
       'User on whose behalf the request is made. Only nodes of the cluster may name another one than themselves.',
     ),
     waitMs: field(5, optional(u32), 'With submit: reply when the job has ended, at the latest after this time.'),

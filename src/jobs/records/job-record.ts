@@ -6,7 +6,6 @@ import { createCodec } from '../../messages/codec/codec.ts';
 import { field, list, optional, record } from '../../messages/codec/compound.ts';
 import { type MessageOf, message } from '../../messages/codec/message.ts';
 import { enumOf, u32, u53, u64 } from '../../messages/codec/numbers.ts';
-import { internedText } from '../../messages/codec/interned-text.ts';
 import { bytes, nodeId, text } from '../../messages/codec/strings.ts';
 import { jobStatuses, workflowStatuses } from '../job-types.ts';
 import { jobLimits } from '../limits.ts';
@@ -99,13 +98,13 @@ const declare = { carrier: 'stream', from: ['manager'], bytesMax: valueBytesMax 
 const job = message({
   ...{ kind: 'job', tag: 1, ...declare, doc: 'The request and the first state; never rewritten.' },
   fields: {
-    submitter: field(1, internedText(256), 'User on whose behalf the job runs.'),
+    submitter: field(1, text(256), 'User on whose behalf the job runs.'),
     submittedWallMs: field(2, u53, 'Submission, wall clock; for display and start times.'),
     submittedMs: field(3, u53, 'Submission, on the manager clock.'),
     seed: field(4, u53, 'Seed of the job.'),
     key: field(5, optional(text(64)), 'Hash of submitter and idempotency key.'),
-    hash: field(6, optional(internedText(64)), 'Hash of the request, if it has an idempotency key.'),
-    requestJson: field(7, internedText(valueBytesMax), 'The request as it was submitted: JSON.'),
+    hash: field(6, optional(text(64)), 'Hash of the request, if it has an idempotency key.'),
+    requestJson: field(7, text(valueBytesMax), 'The request as it was submitted: JSON.'),
     state: field(8, stateRecord, 'First state.'),
   },
 });

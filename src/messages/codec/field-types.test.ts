@@ -9,7 +9,7 @@ import type { FieldType } from './field-type.ts';
 import { bool, f64, f64OrNotFinite, i32, enumOf, roles, u16, u32, u53, u64, u8 } from './numbers.ts';
 import { WireReader } from './reader.ts';
 import { type RejectionReason, rejectionReason } from './decode-error.ts';
-import { bytes, name, nodeId, internedBytes, text, shortInternedText } from './strings.ts';
+import { bytes, name, nodeId, text, shortInternedText } from './strings.ts';
 import { WireWriter } from './writer.ts';
 
 function written<T>(kind: FieldType<T>, value: T): Uint8Array {
@@ -237,7 +237,7 @@ describe('interned values', () => {
   });
 
   test('survive as bytes, independent of the buffer that they came in', () => {
-    const kind = internedBytes(10);
+    const kind = bytes(10);
     survives(kind, ...[[], [0], [1, 1], [1, 12, 0], [1, 2, 3, 4]].map((list) => Uint8Array.from(list)));
     const input = Uint8Array.of(2, 7, 8);
     const first = read(kind, input);

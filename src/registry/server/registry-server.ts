@@ -13,7 +13,6 @@ import type { RegistryMessage } from '../../messages/registry.ts';
 import type { LocalWrite } from '../client/leader-request.ts';
 import { LeaseKeeper } from './lease-keeper.ts';
 import type { RegistryReplica } from '../replica/registry-replica.ts';
-import { ByteSlab } from '../keyspace/slab.ts';
 import { WatchServer } from './watch-server.ts';
 import {
   type RegistryMessageOf,
@@ -44,7 +43,6 @@ export class RegistryServer {
   readonly #leases: LeaseKeeper;
   readonly #watches: WatchServer;
   readonly #stop: readonly Cancel[];
-  readonly #slab = new ByteSlab();
   readonly #pendingMax: number;
   #pending = 0;
   /** Reads that wait for the next barrier; they share it. */
@@ -131,7 +129,8 @@ export class RegistryServer {
     if (message.client !== from.id || message.generation !== from.generation)
       return reply(registryRefusalOf('FORBIDDEN', 'a write carries the number of another node'));
     const { group, replica } = this.#parts;
-    const command = this.#slab.copy(body);
+    // The body belongs to the transport after this call.
+    const command = new Uint8Array(body);
     replica.expectCommand(command, message, transaction);
     group.propose(command, timeoutMs, (outcome) => {
       replica.forgetExpected(command);
