@@ -54,7 +54,7 @@ async function campaign(seed: number | undefined): Promise<boolean> {
       : {}),
     nowMs: () => performance.now(),
     yieldToLoop: () => turn(),
-    failed: (failure) => console.error(formatFailure(failure)),
+    onFailure: (failure) => console.error(formatFailure(failure)),
   });
   console.log(flags.output === 'json' ? JSON.stringify({ firstSeed, ...result }) : summary(result, firstSeed));
   return result.failures.length === 0;

@@ -19,7 +19,10 @@ describe('cancel and timeout', () => {
     const { cluster, job } = running();
     assert.ok(['CANCELLING', 'CANCELLED'].includes(cluster.cancel(job)));
     const shown = cluster.ends(job, 'CANCELLED');
-    assert.ok(cluster.ended.filter(({ how }) => how === 'cancelled').length === 6, 'the code of all six has heard it');
+    assert.ok(
+      cluster.ended.filter(({ outcome }) => outcome === 'cancelled').length === 6,
+      'the code of all six has heard it',
+    );
     assert.equal(shown.workflows[0]?.status, 'CANCELLED');
     cluster.coresReturn();
     const { length } = cluster.acted;
@@ -50,7 +53,7 @@ describe('cancel and timeout', () => {
     cluster.ends(job, 'CANCELLED');
     assert.equal(cluster.cancel(job), 'CANCELLED');
     assert.equal(cluster.show(job).status, 'CANCELLED');
-    const told = cluster.once({ verb: 'cancel', words: { jobId: 'no-such-job' }, submitter: 'client' });
+    const told = cluster.once({ verb: 'cancel', request: { jobId: 'no-such-job' }, submitter: 'client' });
     assert.ok(told?.ok === false && told.error.code === 'UNKNOWN_JOB');
   });
 
@@ -58,7 +61,7 @@ describe('cancel and timeout', () => {
     const cluster = new JobsTestCluster();
     const job = cluster.submit(cluster.plan([[batch(2, 2, 1), {}]]));
     cluster.ends(job, 'COMPLETED');
-    const told = cluster.once({ verb: 'cancel', words: { jobId: job }, submitter: 'client' });
+    const told = cluster.once({ verb: 'cancel', request: { jobId: job }, submitter: 'client' });
     assert.ok(told?.ok !== true || (JSON.parse(told.value) as { status: string }).status === 'COMPLETED');
     assert.equal(cluster.show(job).status, 'COMPLETED');
   });
@@ -113,7 +116,7 @@ describe('cancel and timeout', () => {
   });
 
   it('a workflow that is stuck but alive is found: WORKFLOW_TIMEOUT', () => {
-    for (const trouble of ['hangs', 'deaf'] as const) {
+    for (const trouble of ['hangs', 'ignoresStop'] as const) {
       const cluster = new JobsTestCluster();
       const plan = cluster.plan([[batch(4, 2, 2, { timeoutMs: 3_000 }), { trouble }]], {}, 'stuck');
       const shown = cluster.ends(cluster.submit(plan), 'TIMEOUT');
@@ -124,7 +127,7 @@ describe('cancel and timeout', () => {
 
   it('a job that outlives its time is TIMEOUT while it runs, and its cores return', () => {
     const cluster = new JobsTestCluster();
-    const plan = cluster.plan([[batch(4, 2, 2), { trouble: 'deaf' }]], { timeoutMs: 4_000 }, 'stuck');
+    const plan = cluster.plan([[batch(4, 2, 2), { trouble: 'ignoresStop' }]], { timeoutMs: 4_000 }, 'stuck');
     cluster.ends(cluster.submit(plan), 'TIMEOUT');
     cluster.coresReturn();
   });

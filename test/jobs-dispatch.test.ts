@@ -35,7 +35,7 @@ describe('provisioning', () => {
     cluster.answer({ verb: 'store', sha256: plan.request.bundle, code: plan.code });
     const others = cluster.managers.filter((name) => name !== leader);
     for (const name of others) cluster.world.crash(name, 'kept');
-    const told = cluster.once({ verb: 'submit', words: plan.request, submitter: 'client' }, leader);
+    const told = cluster.once({ verb: 'submit', request: plan.request, submitter: 'client' }, leader);
     assert.ok(told?.ok !== true, 'nobody may accept a job without a majority');
     assert.equal(cluster.began.length, 1);
     for (const name of others) cluster.world.start(name);
@@ -193,7 +193,7 @@ describe('dispatch', () => {
 
   it('a retry keeps the words, avoids who failed, and ends with RETRIES_EXHAUSTED', () => {
     const cluster = new JobsTestCluster({ workers: 4 });
-    const plan = cluster.plan([[batch(4, 10, 1, { maxRetries: 2 }), { trouble: 'dies' }]], {}, 'poison');
+    const plan = cluster.plan([[batch(4, 10, 1, { maxRetries: 2 }), { trouble: 'crashes' }]], {}, 'poison');
     const shown = cluster.ends(cluster.submit(plan), 'FAILED');
     assert.equal(shown.error?.code, 'RETRIES_EXHAUSTED');
     assert.equal(cluster.began.length, 3, 'one attempt and two retries');
@@ -262,7 +262,7 @@ describe('dispatch', () => {
     const jobs = [
       cluster.submit(cluster.plan([[batch(20, 2, 3), {}]])),
       cluster.submit(
-        cluster.plan([[batch(6, 2, 2, { maxRetries: 1 }), { trouble: 'dies', troubleUnit: 0 }]], {}, 'poison'),
+        cluster.plan([[batch(6, 2, 2, { maxRetries: 1 }), { trouble: 'crashes', troubleUnit: 0 }]], {}, 'poison'),
       ),
       cluster.submit(cluster.plan([[batch(9, 3, 2, { hasSetup: true }), { trouble: 'throws' }]], {}, 'broken')),
       cluster.submit(cluster.plan([[batch(50, 5, 4), { itemMs: 300 }]])),
@@ -293,11 +293,11 @@ describe('dispatch', () => {
       cluster.plan([
         [
           { name: 'wf1', cores: 4, ...load(4, 8_000) },
-          { itemMs: 100, handsOn: false },
+          { itemMs: 100, hasOutput: false },
         ],
         [
           { name: 'wf2', cores: 4, ...load(4, 2_000) },
-          { itemMs: 100, handsOn: false },
+          { itemMs: 100, hasOutput: false },
         ],
         [{ name: 'wf3', cores: 6, after: ['wf2'], ...load(6, 1_000) }, { itemMs: 100 }],
         [{ name: 'wf4', cores: 1, after: ['wf2'], ...load(1, 1_000) }, { itemMs: 100 }],
@@ -315,7 +315,7 @@ describe('dispatch', () => {
     for (const cores of [0, -1, 1.5, 1_000_000]) {
       const plan = cluster.plan([[{ ...one, cores }, {}]], { idempotencyKey: 'cores' });
       cluster.answer({ verb: 'store', sha256: plan.request.bundle, code: plan.code });
-      const told = cluster.once({ verb: 'submit', words: plan.request, submitter: 'client' });
+      const told = cluster.once({ verb: 'submit', request: plan.request, submitter: 'client' });
       assert.ok(told?.ok === false && told.error.code === 'BAD_ARGUMENT', `${cores} cores`);
     }
     cluster.ends(cluster.submit(cluster.plan([[one, {}]], { idempotencyKey: 'cores' })), 'COMPLETED');
@@ -330,7 +330,7 @@ describe('dispatch', () => {
         [{ ...one, name: 'b', after: ['a'] }, {}],
       ]);
       cluster.answer({ verb: 'store', sha256: plan.request.bundle, code: plan.code });
-      const told = cluster.once({ verb: 'submit', words: plan.request, submitter: 'client' });
+      const told = cluster.once({ verb: 'submit', request: plan.request, submitter: 'client' });
       assert.ok(told?.ok === false && told.error.code === 'BAD_ARGUMENT');
     }
   });

@@ -42,7 +42,7 @@ describe('batches', () => {
     const shown = cluster.ends(job, 'COMPLETED');
     assert.ok(cluster.began.length < 30, 'most units were never begun');
     assert.ok(
-      cluster.ended.some(({ how }) => how === 'cancelled'),
+      cluster.ended.some(({ outcome }) => outcome === 'cancelled'),
       'those that ran were ended',
     );
     assert.equal(shown.workflows[0]?.status, 'COMPLETED');

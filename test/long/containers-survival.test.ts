@@ -18,7 +18,7 @@ function verdictOf(...actions: readonly (KvAction | { readonly silent: KvAction 
       ? { key: 'k', action: action.silent, calledAt: 2 * at, endedAt: Infinity }
       : { key: 'k', action, calledAt: 2 * at, endedAt: 2 * at + 1 },
   );
-  return checkByKey(kvModel, operations)?.verdict.kind ?? 'linearizable';
+  return checkByKey(kvModel, operations)?.result.kind ?? 'linearizable';
 }
 
 test('the model knows what can have happened from what cannot', () => {

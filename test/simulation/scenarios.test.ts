@@ -1,12 +1,12 @@
-/** Every registered scenario but those of jobs, and every rare path that is declared. */
+/** Runs all registered scenarios except those of jobs, and checks that every failpoint fires in one of them. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { isJobScenario, testRegisteredScenarios } from './scenario/registered-scenarios.ts';
 
-describe('the scenarios', () => {
+describe('a simulated cluster', () => {
   const { count, neverFired } = testRegisteredScenarios((file) => !isJobScenario(file));
 
-  it('took every rare path that is declared', () => {
+  it('fires every declared failpoint in some scenario', () => {
     const [first = [], ...others] = neverFired;
     assert.equal(neverFired.length, count);
     assert.deepEqual(

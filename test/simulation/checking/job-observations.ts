@@ -2,7 +2,7 @@
 import type { AttemptView, JobStatus } from '../../../src/jobs/job-types.ts';
 import type { JobPlan } from '../workloads/jobs/job-plans.ts';
 
-/** One process has begun to run a unit of a job. It is told by the pretended code itself, not by the worker. */
+/** One process runs a unit of a job. The fake code reports it, not the worker. */
 export type UnitRun = {
   /** Counted from 1 over the whole world. */
   readonly run: number;
@@ -10,44 +10,44 @@ export type UnitRun = {
   readonly job: string;
   readonly workflow: number;
   readonly unit: number;
-  /** Under which the worker has it; 0 if it was never given. */
+  /** The attempt that was assigned to this worker; 0 if none was. */
   readonly attempt: number;
   readonly fence: bigint;
 };
 
 export type ItemCounts = { readonly completed: number; readonly failed: number };
 
-/** What a client is told about a job when it asks. */
+/** What a client reads of a job. */
 export type ObservedJob = {
   readonly job: string;
   readonly status: JobStatus;
   readonly totals: ItemCounts;
   readonly code: string | undefined;
-  /** By workflow; undefined when it was not asked for them. */
+  /** By workflow; undefined if the request does not return them. */
   readonly attempts: readonly (readonly AttemptView[])[] | undefined;
-  /** When it was asked. */
-  readonly askedMs: number;
+  /** When the client sent the request. */
+  readonly requestedMs: number;
 };
 
 export type JobObservation =
-  /** A client sends it for the first time. */
-  | { readonly kind: 'jobWanted'; readonly plan: JobPlan }
-  /** A client was told that it is accepted. */
+  /** A client submits it for the first time. */
+  | { readonly kind: 'jobSubmitted'; readonly plan: JobPlan }
+  /** A client got the reply that it is accepted. */
   | { readonly kind: 'jobAccepted'; readonly plan: JobPlan; readonly job: string; readonly isNew: boolean }
-  /** It will never be accepted, by the word of a manager. */
+  /** A manager refused it for good. */
   | { readonly kind: 'jobRefused'; readonly plan: JobPlan; readonly code: string; readonly message: string }
-  /** The same key with other words was accepted. */
-  | { readonly kind: 'keyStolen'; readonly plan: JobPlan }
-  | { readonly kind: 'cancelWanted'; readonly job: string }
-  | { readonly kind: 'cancelTold'; readonly job: string; readonly status: JobStatus; readonly graceMs: number }
-  | { readonly kind: 'jobSeen'; readonly sight: ObservedJob }
+  /** A different request was accepted under the same idempotency key. */
+  | { readonly kind: 'keyReused'; readonly plan: JobPlan }
+  | { readonly kind: 'cancelRequested'; readonly job: string }
+  | { readonly kind: 'cancelAcknowledged'; readonly job: string; readonly status: JobStatus; readonly graceMs: number }
+  | { readonly kind: 'jobObserved'; readonly view: ObservedJob }
   /** An accepted job is unknown to a manager. */
   | { readonly kind: 'jobUnknown'; readonly job: string }
-  /** By name of a workflow: what it gave, JSON. */
-  | { readonly kind: 'resultSeen'; readonly job: string; readonly results: Readonly<Record<string, unknown>> }
-  /** A worker was sent an attempt, perhaps not for the first time. */
+  /** The results by name of a workflow, as JSON. */
+  | { readonly kind: 'resultRead'; readonly job: string; readonly results: Readonly<Record<string, unknown>> }
+  /** A worker received an attempt, perhaps not for the first time. */
   | {
-      readonly kind: 'unitGiven';
+      readonly kind: 'unitAssigned';
       readonly node: string;
       readonly job: string;
       readonly workflow: number;
@@ -55,7 +55,7 @@ export type JobObservation =
       readonly attempt: number;
       readonly fence: bigint;
     }
-  /** A manager sends it for the first time. `forbidden`: why that worker should get nothing, as the manager knows. */
+  /** A manager sends it for the first time. `forbidden`: why, as the manager knows, the worker must get nothing. */
   | {
       readonly kind: 'unitSent';
       readonly node: string;
@@ -64,11 +64,11 @@ export type JobObservation =
       readonly unit: number;
       readonly forbidden: string | undefined;
     }
-  /** The worker gave it back unharmed, or refused it: no failure. */
+  /** The worker returned or refused it before it started: no failure. */
   | { readonly kind: 'unitReturned'; readonly job: string; readonly workflow: number; readonly unit: number }
   /** `alsoRunBy` run the same unit at this instant; `together` is how many units run on that node now. */
   | (UnitRun & {
-      readonly kind: 'unitBegan';
+      readonly kind: 'unitStarted';
       /** The name of the plan, which travels with the job. */
       readonly plan: string;
       readonly specHash: string;
@@ -76,16 +76,16 @@ export type JobObservation =
       readonly together: number;
       readonly cores: number;
     })
-  /** It does something. `wokeMsAgo`: since its process was made to stand still last. */
+  /** The unit has an effect. `msSinceResume`: since the last pause of its process ended. */
   | (UnitRun & { readonly kind: 'unitActed'; readonly msSinceResume: number })
-  /** What the code has told of its end. */
-  | (UnitRun & { readonly kind: 'unitEnded'; readonly how: string; readonly totals: ItemCounts })
-  /** The code has seen something that must not be. */
-  | (UnitRun & { readonly kind: 'unitPuzzled'; readonly why: string })
-  /** All jobs are looked at now, for the last time. */
-  | { readonly kind: 'jobsLookedAt' }
+  /** The outcome that the code reports. */
+  | (UnitRun & { readonly kind: 'unitEnded'; readonly outcome: string; readonly totals: ItemCounts })
+  /** The code found a broken promise. */
+  | (UnitRun & { readonly kind: 'unitInconsistent'; readonly message: string })
+  /** From now on every job is read for the last time. */
+  | { readonly kind: 'lastReadStarted' }
   | {
-      readonly kind: 'coresSeen';
+      readonly kind: 'coresRead';
       readonly node: string;
       readonly total: number;
       readonly free: number;

@@ -7,8 +7,8 @@ import { checkByKey, checkLinearizable, type HistoryOperation } from './lineariz
 
 type Cell = HistoryOperation<RegisterAction>;
 
-/** Tries every order of every subset that has all answered ones: slow, and too simple to be wrong. */
-function explainable(open: readonly Cell[], state = ''): boolean {
+/** Tries every order of every subset that has all operations with a reply: slow, and too simple to be wrong. */
+function isExplainable(open: readonly Cell[], state = ''): boolean {
   if (open.every(({ endedAt }) => endedAt === Infinity)) return true;
   const firstEnd = Math.min(...open.map(({ endedAt }) => endedAt));
   return open.some((next) => {
@@ -16,7 +16,7 @@ function explainable(open: readonly Cell[], state = ''): boolean {
     const after = registerModel.after(state, next.action, next.endedAt < Infinity);
     return (
       after !== undefined &&
-      explainable(
+      isExplainable(
         open.filter((other) => other !== next),
         after,
       )
@@ -33,32 +33,32 @@ const action: fc.Arbitrary<RegisterAction> = fc.oneof(
   fc.record({ kind: fc.constant('append' as const), value, returned: text }),
 );
 
-/** Calls and ends in some order, each event with a place of its own. */
+/** Calls and ends in some order, no two events at the same position. */
 const history = fc
-  .array(fc.record({ action, from: fc.nat(40), length: fc.nat(20), answered: fc.nat(4) }), { maxLength: 7 })
+  .array(fc.record({ action, from: fc.nat(40), length: fc.nat(20), replied: fc.nat(4) }), { maxLength: 7 })
   .map((drawn) =>
-    drawn.map(({ action: made, from, length, answered }, at): Cell => ({
+    drawn.map(({ action: made, from, length, replied }, at): Cell => ({
       action: made,
       calledAt: from + at / 100,
-      endedAt: answered === 0 ? Infinity : from + length + (at + 50) / 100,
+      endedAt: replied === 0 ? Infinity : from + length + (at + 50) / 100,
     })),
   );
 
-/** What `clients` see of one cell that really is one cell: each action takes effect at one instant inside its time. */
-function lived(seed: number, clients: number, each: number, lostRatio: number): Cell[] {
+/** The history that `clients` observe of one real register: each action takes effect at one instant between call and end. */
+function linearizableHistory(seed: number, clients: number, each: number, lostRatio: number): Cell[] {
   const random = new Random(`lived/${seed}`);
   let [now, state, tokens] = [0, '', 0];
-  type Live = { cell: Cell; happened: boolean; readonly client: number };
+  type Live = { cell: Cell; isEffective: boolean; readonly client: number };
   const live: Live[] = [];
   const done: Cell[] = [];
   const quota = Array.from({ length: clients }, () => each);
-  const happen = (one: Live): void => {
+  const takeEffect = (one: Live): void => {
     const act = one.cell.action;
     const before = state;
     state = registerModel.after(state, act, false) ?? state;
-    one.happened = true;
-    const seen = act.kind === 'swap' ? { returned: before } : act.kind === 'put' ? {} : { returned: state };
-    one.cell = { ...one.cell, action: { ...act, ...seen } };
+    one.isEffective = true;
+    const returned = act.kind === 'swap' ? { returned: before } : act.kind === 'put' ? {} : { returned: state };
+    one.cell = { ...one.cell, action: { ...act, ...returned } };
   };
   const draw = (): RegisterAction => {
     const [kind, token] = [random.below(4), `<${++tokens}>`];
@@ -73,11 +73,11 @@ function lived(seed: number, clients: number, each: number, lostRatio: number): 
     const mine = live.find((one) => one.client === client);
     if (mine === undefined && (quota[client] as number) > 0) {
       quota[client] = (quota[client] as number) - 1;
-      live.push({ client, happened: false, cell: { calledAt: now, endedAt: Infinity, action: draw() } });
-    } else if (mine !== undefined && !mine.happened && random.chance(0.7)) happen(mine);
+      live.push({ client, isEffective: false, cell: { calledAt: now, endedAt: Infinity, action: draw() } });
+    } else if (mine !== undefined && !mine.isEffective && random.chance(0.7)) takeEffect(mine);
     else if (mine !== undefined) {
-      if (!mine.happened && !random.chance(lostRatio)) continue;
-      const lost = random.chance(lostRatio) || !mine.happened;
+      if (!mine.isEffective && !random.chance(lostRatio)) continue;
+      const lost = random.chance(lostRatio) || !mine.isEffective;
       done.push(lost ? mine.cell : { ...mine.cell, endedAt: now });
       live.splice(live.indexOf(mine), 1);
     }
@@ -85,12 +85,12 @@ function lived(seed: number, clients: number, each: number, lostRatio: number): 
   return done;
 }
 
-describe('linearizability', () => {
-  it('agrees with trying every order', () => {
+describe('the linearizability check', () => {
+  it('agrees with an exhaustive search of all orders', () => {
     let [yes, no] = [0, 0];
     fc.assert(
       fc.property(history, (cells) => {
-        const expected = explainable(cells);
+        const expected = isExplainable(cells);
         if (expected) yes += 1;
         else no += 1;
         assert.equal(checkLinearizable(registerModel, cells).kind, expected ? 'linearizable' : 'violated');
@@ -100,17 +100,17 @@ describe('linearizability', () => {
     assert.ok(yes > 100 && no > 100, `${yes} linearizable, ${no} not`);
   });
 
-  it('finds nothing wrong with a history that one cell has lived, also when answers are lost', () => {
+  it('accepts the history of a real register, also when replies are lost', () => {
     for (let seed = 1; seed <= 150; seed++) {
-      const cells = lived(seed, 5, 30, seed % 3 === 0 ? 0 : 0.3);
+      const cells = linearizableHistory(seed, 5, 30, seed % 3 === 0 ? 0 : 0.3);
       assert.equal(checkLinearizable(registerModel, cells).kind, 'linearizable', `seed ${seed}`);
     }
   });
 
-  it('finds a read that saw what was overwritten before it began', () => {
+  it('refuses a read that returns a value overwritten before the read started', () => {
     let found = 0;
     for (let seed = 1; seed <= 150; seed++) {
-      const cells = lived(seed, 4, 25, 0);
+      const cells = linearizableHistory(seed, 4, 25, 0);
       const calledLast = Math.max(...cells.map(({ calledAt }) => calledAt));
       const reads = cells.filter(({ action: { kind }, endedAt }) => kind === 'read' && endedAt < Infinity);
       const old = reads.find(({ action: act }) => act.kind === 'read' && act.returned !== '')?.action;
@@ -118,18 +118,18 @@ describe('linearizability', () => {
       if (old === undefined) continue;
       const fresh: Cell = { calledAt: end + 1, endedAt: end + 2, action: { kind: 'put', value: 'fresh' } };
       const stale: Cell = { calledAt: end + 3, endedAt: end + 4, action: old };
-      const verdict = checkLinearizable(registerModel, [...cells, fresh, stale]);
-      assert.equal(verdict.kind, 'violated', `seed ${seed}`);
-      if (verdict.kind === 'violated') assert.deepEqual(verdict.blockedOperations.at(-1), stale);
+      const result = checkLinearizable(registerModel, [...cells, fresh, stale]);
+      assert.equal(result.kind, 'violated', `seed ${seed}`);
+      if (result.kind === 'violated') assert.deepEqual(result.blockedOperations.at(-1), stale);
       found += 1;
     }
-    assert.ok(found >= 100, 'hardly a seed had a read to repeat');
+    assert.ok(found >= 100, 'too few seeds have a read to repeat');
   });
 
-  it('finds an answer that was changed', () => {
+  it('refuses a reply that was altered', () => {
     let found = 0;
     for (let seed = 1; seed <= 100; seed++) {
-      const cells = lived(seed, 4, 25, 0);
+      const cells = linearizableHistory(seed, 4, 25, 0);
       const at = cells.findIndex(({ action: act }) => act.kind === 'append');
       const changed = cells.with(at, {
         ...(cells[at] as Cell),
@@ -141,7 +141,7 @@ describe('linearizability', () => {
     assert.equal(found, 100);
   });
 
-  it('lets what got no answer happen late, once, or never', () => {
+  it('lets an operation without a reply take effect late, once, or never', () => {
     const lost: Cell = { calledAt: 1, endedAt: Infinity, action: { kind: 'append', value: 'x' } };
     const read = (calledAt: number, returned: string): Cell => ({
       calledAt,
@@ -154,17 +154,17 @@ describe('linearizability', () => {
     assert.equal(checkLinearizable(registerModel, [lost, read(10, 'x'), read(20, 'xx')]).kind, 'violated');
   });
 
-  it('says so when it gives up', () => {
+  it('returns undecided after its step limit', () => {
     const puts = Array.from({ length: 16 }, (_, at): Cell => ({
       calledAt: at,
       endedAt: 100 + at,
       action: { kind: 'put', value: `${at}` },
     }));
-    const read: Cell = { calledAt: 200, endedAt: 201, action: { kind: 'read', returned: 'nobody put it' } };
+    const read: Cell = { calledAt: 200, endedAt: 201, action: { kind: 'read', returned: 'never written' } };
     assert.deepEqual(checkLinearizable(registerModel, [...puts, read], 1_000), { kind: 'undecided', steps: 1_000 });
   });
 
-  it('checks each key for itself and names the one that is wrong', () => {
+  it('checks each key separately and names the one that violates it', () => {
     const put = { calledAt: 1, endedAt: 2, action: { kind: 'put', value: 'v' } } as const;
     const read = { calledAt: 3, endedAt: 4, action: { kind: 'read', returned: 'v' } } as const;
     const fine = [
@@ -174,6 +174,6 @@ describe('linearizability', () => {
     assert.equal(checkByKey(registerModel, fine), undefined);
     const wrong = checkByKey(registerModel, [...fine, { key: 'b', ...read }]);
     assert.equal(wrong?.key, 'b');
-    assert.equal(wrong.verdict.kind, 'violated');
+    assert.equal(wrong.result.kind, 'violated');
   });
 });

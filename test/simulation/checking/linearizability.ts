@@ -1,40 +1,37 @@
 /**
- * Checks a history for linearizability (Wing and Gong, with Lowe's cache). Returns `undecided` after a step limit;
- * callers treat it as a failure.
+ * Checks a history for linearizability. The search places one operation after the other and backtracks when it is stuck
+ * (Wing and Gong), never visits the same set of placed operations with the same state twice (Lowe), and places operations
+ * with a reply before those without. After `stepsMax` it returns `undecided`, which callers treat as a failure.
  *
- * The search places one operation after the other and goes back when it is stuck (Wing and Gong), never looks at the
- * same set of placed operations with the same state twice (Lowe), and places what has an answer before what has none.
- * It gives up after `stepsMax` with the verdict `undecided`, which says nothing and must count as a failure.
- *
- * Times are places in one order of events, not milliseconds: no two events may share one. It knows nothing of keys; who
- * has operations on independent keys checks each key for itself, see `checkByKey`.
+ * Times are positions in one order of events, not milliseconds: no two events share one. A history of independent keys
+ * is checked key by key with `checkByKey`.
  */
 import { assert } from '../../../src/base/assert.ts';
 
 export type HistoryOperation<Action> = {
   readonly calledAt: number;
-  /** Infinity: nobody knows whether it happened. */
+  /** Infinity: the client got no reply, so the outcome is unknown. */
   readonly endedAt: number;
-  /** What was asked, and what was answered. */
+  /** The request and its reply. */
   readonly action: Action;
 };
 
 export type SequentialModel<State, Action> = {
   readonly initial: State;
-  /** The state after the action, or nothing if its answer is impossible here. `answered` is false when there is none. */
-  after(state: State, action: Action, answered: boolean): State | undefined;
-  /** Equal texts for equal states, different ones for others. */
+  /** The state after the action, or undefined if its reply is impossible here. */
+  after(state: State, action: Action, hasReply: boolean): State | undefined;
+  /** Equal texts for equal states, different texts for different states. */
   print(state: State): string;
   /**
-   * Could this action, placed later, depend on the cell having come through that state? An action without answer is only
-   * tried where a later one depends on what it leaves behind: otherwise it may as well never have happened.
+   * Can this action, placed later, depend on that state? An action without a reply is only tried where a later one depends
+   * on its effect: otherwise the history is the same without it.
    */
-  dependsOn(action: Action, answered: boolean, state: State): boolean;
+  dependsOn(action: Action, hasReply: boolean, state: State): boolean;
 };
 
 export type LinearizabilityResult<Action> =
   | { readonly kind: 'linearizable' }
-  /** No order explains all answers. The longest attempt got as far as to these, of which none fits. */
+  /** No order explains all replies. The longest attempt placed `placed` operations; none of the blocked ones fits next. */
   | {
       readonly kind: 'violated';
       readonly placed: number;
@@ -52,32 +49,32 @@ export function checkLinearizable<State, Action>(
   return new Search(model, operations).run(stepsMax);
 }
 
-/** The first key whose operations are not explained, with what is wrong. */
+/** The first key whose history is not linearizable, with the result. */
 export function checkByKey<State, Action>(
   model: SequentialModel<State, Action>,
   operations: readonly (HistoryOperation<Action> & { readonly key: string })[],
   stepsMax = stepsMaxDefault,
-): { readonly key: string; readonly verdict: LinearizabilityResult<Action> } | undefined {
+): { readonly key: string; readonly result: LinearizabilityResult<Action> } | undefined {
   for (const [key, ofKey] of Map.groupBy(operations, ({ key }) => key)) {
-    const verdict = checkLinearizable(model, ofKey, stepsMax);
-    if (verdict.kind !== 'linearizable') return { key, verdict };
+    const result = checkLinearizable(model, ofKey, stepsMax);
+    if (result.kind !== 'linearizable') return { key, result };
   }
   return undefined;
 }
 
-/** One placed operation, with what is needed to take it back and go on with the next one. */
+/** One placed operation, with what backtracking needs to remove it and try the next candidate. */
 type Frame<State> = { readonly before: State; readonly candidates: readonly number[]; next: number; placed: number };
 
 class Search<State, Action> {
   readonly #model: SequentialModel<State, Action>;
-  /** Answered ones in the order of their ends, then the others in the order of their calls. */
+  /** Operations with a reply in the order of their ends, then the others in the order of their calls. */
   readonly #operations: readonly HistoryOperation<Action>[];
-  readonly #answered: number;
-  /** For each answered one: the earliest call among it and all answered ones behind it. */
+  readonly #repliedCount: number;
+  /** For each operation with a reply: the earliest call among it and those behind it. */
   readonly #earliestCall: readonly number[];
   readonly #isPlaced: Uint8Array;
-  readonly #seen = new Set<string>();
-  /** All before it are placed. */
+  readonly #visited = new Set<string>();
+  /** All operations before it are placed. */
   #firstOpen = 0;
   #placed = 0;
 
@@ -87,9 +84,9 @@ class Search<State, Action> {
       a.endedAt === b.endedAt ? a.calledAt - b.calledAt : a.endedAt - b.endedAt,
     );
     for (const { calledAt, endedAt } of operations) assert(calledAt < endedAt, 'an operation ends after its call');
-    this.#answered = operations.filter(({ endedAt }) => endedAt < Infinity).length;
+    this.#repliedCount = operations.filter(({ endedAt }) => endedAt < Infinity).length;
     const earliest: number[] = [];
-    for (let at = this.#answered - 1, least = Infinity; at >= 0; at--) {
+    for (let at = this.#repliedCount - 1, least = Infinity; at >= 0; at--) {
       least = Math.min(least, this.#operation(at).calledAt);
       earliest[at] = least;
     }
@@ -102,14 +99,14 @@ class Search<State, Action> {
     let best: { readonly placed: number; readonly stuck: readonly number[] } = { placed: -1, stuck: [] };
     const stack: Frame<State>[] = [];
     let frame = this.#frame(state);
-    for (let steps = 0; this.#firstOpen < this.#answered; steps++) {
+    for (let steps = 0; this.#firstOpen < this.#repliedCount; steps++) {
       if (steps >= stepsMax) return { kind: 'undecided', steps };
       const at = frame.candidates[frame.next++];
       if (at === undefined) {
         if (this.#placed > best.placed) best = { placed: this.#placed, stuck: frame.candidates };
         const above = stack.pop();
         if (above === undefined) return this.#violated(best);
-        this.#take(above.placed);
+        this.#unplace(above.placed);
         frame = above;
         continue;
       }
@@ -121,7 +118,7 @@ class Search<State, Action> {
         stack.push(frame);
         state = after;
         frame = this.#frame(state);
-      } else this.#take(at);
+      } else this.#unplace(at);
     }
     return { kind: 'linearizable' };
   }
@@ -136,15 +133,15 @@ class Search<State, Action> {
     return { kind: 'violated', placed, blockedOperations: stuck.map((at) => this.#operation(at)) };
   }
 
-  /** What may come next: whatever was called before the first end among those that are still open. */
+  /** Candidates for the next place: operations that were called before the first end among the unplaced ones. */
   #frame(before: State): Frame<State> {
     const candidates: number[] = [];
     const limit = this.#operations[this.#firstOpen]?.endedAt ?? Infinity;
-    for (let at = this.#firstOpen; at < this.#answered; at++) {
+    for (let at = this.#firstOpen; at < this.#repliedCount; at++) {
       if ((this.#earliestCall[at] as number) > limit) break;
       if (this.#isPlaced[at] === 0 && this.#operation(at).calledAt < limit) candidates.push(at);
     }
-    for (let at = this.#answered; at < this.#operations.length; at++) {
+    for (let at = this.#repliedCount; at < this.#operations.length; at++) {
       if (this.#operation(at).calledAt > limit) break;
       if (this.#isPlaced[at] === 0) candidates.push(at);
     }
@@ -152,9 +149,9 @@ class Search<State, Action> {
   }
 
   #after(before: State, at: number): State | undefined {
-    const isAnswered = at < this.#answered;
-    const after = this.#model.after(before, this.#operation(at).action, isAnswered);
-    if (after === undefined || isAnswered) return after;
+    const hasReply = at < this.#repliedCount;
+    const after = this.#model.after(before, this.#operation(at).action, hasReply);
+    if (after === undefined || hasReply) return after;
     const changes = this.#model.print(after) !== this.#model.print(before);
     return changes && this.#matters(after, at) ? after : undefined;
   }
@@ -174,8 +171,8 @@ class Search<State, Action> {
       left -= 1;
     }
     text += `|${this.#model.print(state)}`;
-    if (this.#seen.has(text)) return false;
-    this.#seen.add(text);
+    if (this.#visited.has(text)) return false;
+    this.#visited.add(text);
     return true;
   }
 
@@ -185,7 +182,7 @@ class Search<State, Action> {
     while (this.#isPlaced[this.#firstOpen] === 1) this.#firstOpen += 1;
   }
 
-  #take(at: number): void {
+  #unplace(at: number): void {
     this.#isPlaced[at] = 0;
     this.#placed -= 1;
     this.#firstOpen = Math.min(this.#firstOpen, at);

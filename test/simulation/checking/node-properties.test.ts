@@ -1,4 +1,4 @@
-/** Each property must be able to fail: it is shown what it is there to find. */
+/** Every property is shown a violation that it must find, and a history that it must accept. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import type { Observation, Property, WorkloadRun } from './workload.ts';
@@ -9,13 +9,13 @@ import {
   noFalseDeaths,
   noForeignMessages,
   deadStaysDead,
-  transfersArriveWhole,
+  transfersArriveComplete,
   viewsAgree,
   workResumes,
 } from './node-properties.ts';
 import { SimulatedWorld } from '../../../src/simulation/world/simulated-world.ts';
 
-function stage(parts: Partial<WorkloadRun> = {}): WorkloadRun {
+function workloadRun(parts: Partial<WorkloadRun> = {}): WorkloadRun {
   const world = new SimulatedWorld<unknown>({ seed: 'properties', names: ['n1', 'n2', 'x'], boot: () => undefined });
   world.startAll();
   return {
@@ -29,108 +29,132 @@ function stage(parts: Partial<WorkloadRun> = {}): WorkloadRun {
   };
 }
 
-/** What the property says to each observation, then at the end; nothing where it is content. */
-function judge(property: Property, seen: readonly Observation[], on: WorkloadRun = stage()): string[] {
+/** The violations that the property reports for the observations, then at the end. */
+function violationsOf(property: Property, seen: readonly Observation[], on: WorkloadRun = workloadRun()): string[] {
   const checker = property(on);
-  const words = [...seen.map((one) => checker.observe?.(one)), checker.atEnd?.()];
-  return words.filter((word) => word !== undefined);
+  const violations = [...seen.map((one) => checker.observe?.(one)), checker.atEnd?.()];
+  return violations.filter((violation) => violation !== undefined);
 }
 
 const started: Observation = { kind: 'requestStarted', node: 'n1', request: 1, timeoutMs: -10 };
 const ended: Observation = { kind: 'requestEnded', node: 'n1', request: 1, code: 'OK', lateMs: -5 };
 
-it('everyRequestEndsOnce', () => {
-  assert.deepEqual(judge(everyRequestEndsOnce, [started, ended]), []);
-  assert.deepEqual(judge(everyRequestEndsOnce, [started, { kind: 'stopped', node: 'n1' }]), []);
-  assert.match(judge(everyRequestEndsOnce, [started]).join(), /request 1 of n1 has not ended/);
-  assert.match(judge(everyRequestEndsOnce, [started, ended, ended]).join(), /ended again/);
-  assert.match(judge(everyRequestEndsOnce, [started, { ...ended, lateMs: 40 }]).join(), /40.0 ms after its deadline/);
+it('everyRequestEndsOnce finds a request that does not end, ends twice, late, or after its process', () => {
+  assert.deepEqual(violationsOf(everyRequestEndsOnce, [started, ended]), []);
+  assert.deepEqual(violationsOf(everyRequestEndsOnce, [started, { kind: 'stopped', node: 'n1' }]), []);
+  assert.match(violationsOf(everyRequestEndsOnce, [started]).join(), /request 1 of n1 has not ended/);
+  assert.match(violationsOf(everyRequestEndsOnce, [started, ended, ended]).join(), /ended again/);
+  assert.match(
+    violationsOf(everyRequestEndsOnce, [started, { ...ended, lateMs: 40 }]).join(),
+    /40.0 ms after its deadline/,
+  );
   const zombie = [started, { kind: 'stopped', node: 'n1' }, ended] as const;
-  assert.match(judge(everyRequestEndsOnce, zombie).join(), /ended after its process did/);
+  assert.match(violationsOf(everyRequestEndsOnce, zombie).join(), /ended after its process did/);
 });
 
-it('nobodyHearsAForeignMessage', () => {
-  const heard: Observation = { kind: 'heard', node: 'n1', from: 'n2' };
-  assert.deepEqual(judge(noForeignMessages, [heard]), []);
-  assert.deepEqual(judge(noForeignMessages, [{ ...heard, claims: { from: 'n2', to: 'n1' } }]), []);
-  assert.match(judge(noForeignMessages, [{ ...heard, from: 'x' }]).join(), /of another cluster/);
-  const [forged, misled] = [
+it('noForeignMessages finds a message of another cluster, of a forged sender, or to another node', () => {
+  const received: Observation = { kind: 'messageReceived', node: 'n1', from: 'n2' };
+  assert.deepEqual(violationsOf(noForeignMessages, [received]), []);
+  assert.deepEqual(violationsOf(noForeignMessages, [{ ...received, claims: { from: 'n2', to: 'n1' } }]), []);
+  assert.match(violationsOf(noForeignMessages, [{ ...received, from: 'x' }]).join(), /of another cluster/);
+  const [forged, misdirected] = [
     { from: 'x', to: 'n1' },
     { from: 'n2', to: 'n2' },
   ];
-  assert.match(judge(noForeignMessages, [{ ...heard, claims: forged }]).join(), /says to be x/);
-  assert.match(judge(noForeignMessages, [{ ...heard, claims: misled }]).join(), /said to n2/);
+  assert.match(violationsOf(noForeignMessages, [{ ...received, claims: forged }]).join(), /names x as its sender/);
+  assert.match(violationsOf(noForeignMessages, [{ ...received, claims: misdirected }]).join(), /of n2 to n2/);
 });
 
-it('livesDiffer', () => {
-  const listens = (node: string, generation: number): Observation => ({ kind: 'listens', node, generation });
+it('generationsAreUnique finds a generation that does not grow', () => {
+  const listening = (node: string, generation: number): Observation => ({ kind: 'listening', node, generation });
   assert.deepEqual(
-    judge(generationsAreUnique, [listens('n1', 1), listens('n2', 1), listens('n1', 2), listens('n1', 9)]),
+    violationsOf(generationsAreUnique, [
+      listening('n1', 1),
+      listening('n2', 1),
+      listening('n1', 2),
+      listening('n1', 9),
+    ]),
     [],
   );
   assert.match(
-    judge(generationsAreUnique, [listens('n1', 3), listens('n1', 3)]).join(),
-    /n1 is in generation 3 after 3/,
+    violationsOf(generationsAreUnique, [listening('n1', 3), listening('n1', 3)]).join(),
+    /n1 starts generation 3 after 3/,
   );
 });
 
-it('durableStaysDurable', () => {
-  const on = stage({ durableValue: () => 4 });
+it('durableStaysDurable finds an announced value that the disk lost', () => {
+  const on = workloadRun({ durableValue: () => 4 });
   const announced = (value: number): Observation => ({ kind: 'announced', node: 'n1', to: 'n2', value });
   const stopped: Observation = { kind: 'stopped', node: 'n1' };
-  assert.deepEqual(judge(durableStaysDurable, [announced(4), announced(3), stopped], on), []);
-  assert.match(judge(durableStaysDurable, [announced(5), stopped], on)[0] ?? '', /n1 announced 5, .* holds 4/);
+  assert.deepEqual(violationsOf(durableStaysDurable, [announced(4), announced(3), stopped], on), []);
+  assert.match(violationsOf(durableStaysDurable, [announced(5), stopped], on)[0] ?? '', /n1 announced 5, .* holds 4/);
   assert.equal(durableStaysDurable(on).observe?.(announced(5)), undefined, 'it may still become durable');
   on.world.crash('n1');
   assert.match(durableStaysDurable(on).observe?.(announced(5)) ?? '', /announced 5/);
 });
 
-it('viewsAgree', () => {
+it('viewsAgree finds a view without a running node, with a foreign node, or empty', () => {
   const view = (...lists: string[][]): WorkloadRun => {
     const names = ['n1', 'n2', 'x'];
-    return stage({ aliveViews: () => new Map(lists.map((list, i) => [names[i] as string, list])) });
+    return workloadRun({ aliveViews: () => new Map(lists.map((list, i) => [names[i] as string, list])) });
   };
-  assert.deepEqual(judge(viewsAgree, [], view(['n1', 'n2'], ['n2', 'n1'], ['x'])), []);
-  assert.match(judge(viewsAgree, [], view(['n1'], ['n1', 'n2'], ['x'])).join(), /n1 believes in n1, but n1 n2 are up/);
-  assert.match(judge(viewsAgree, [], view(['n1', 'n2'], ['n1', 'n2', 'x'], ['x'])).join(), /n2 believes in n1 n2 x/);
-  assert.match(judge(viewsAgree, [], view(['n1', 'n2'], ['n1', 'n2'], [])).join(), /x believes in nobody/);
-  const nobody = stage();
-  for (const name of nobody.world.names) nobody.world.crash(name);
-  assert.deepEqual(judge(viewsAgree, [], nobody), ['nobody is up']);
+  assert.deepEqual(violationsOf(viewsAgree, [], view(['n1', 'n2'], ['n2', 'n1'], ['x'])), []);
+  assert.match(
+    violationsOf(viewsAgree, [], view(['n1'], ['n1', 'n2'], ['x'])).join(),
+    /view of n1, n1 is alive, but n1 n2 are up/,
+  );
+  assert.match(
+    violationsOf(viewsAgree, [], view(['n1', 'n2'], ['n1', 'n2', 'x'], ['x'])).join(),
+    /view of n2, n1 n2 x is alive/,
+  );
+  assert.match(
+    violationsOf(viewsAgree, [], view(['n1', 'n2'], ['n1', 'n2'], [])).join(),
+    /view of x, no node is alive/,
+  );
+  const down = workloadRun();
+  for (const name of down.world.names) down.world.crash(name);
+  assert.deepEqual(violationsOf(viewsAgree, [], down), ['no node is up']);
 });
 
-it('transfersArriveWhole', () => {
+it('transfersArriveComplete finds a transfer that is incomplete, ends twice or never', () => {
   const begun: Observation = { kind: 'transferStarted', node: 'n1', transfer: 1 };
   const done: Observation = { kind: 'transferEnded', node: 'n1', transfer: 1, ok: true, confirmed: true };
-  assert.deepEqual(judge(transfersArriveWhole, [begun, done]), []);
-  assert.deepEqual(judge(transfersArriveWhole, [begun, { ...done, ok: false, confirmed: false }]), []);
-  assert.match(judge(transfersArriveWhole, [begun, { ...done, confirmed: false }]).join(), /not whole/);
-  assert.match(judge(transfersArriveWhole, [begun, done, done]).join(), /ended twice/);
-  assert.match(judge(transfersArriveWhole, [begun]).join(), /has not ended/);
+  assert.deepEqual(violationsOf(transfersArriveComplete, [begun, done]), []);
+  assert.deepEqual(violationsOf(transfersArriveComplete, [begun, { ...done, ok: false, confirmed: false }]), []);
+  assert.match(violationsOf(transfersArriveComplete, [begun, { ...done, confirmed: false }]).join(), /is incomplete/);
+  assert.match(violationsOf(transfersArriveComplete, [begun, done, done]).join(), /ended twice/);
+  assert.match(violationsOf(transfersArriveComplete, [begun]).join(), /has not ended/);
 });
 
-it('workGoesOn', () => {
-  assert.deepEqual(judge(workResumes, [{ kind: 'healed' }, started, ended]), []);
-  assert.match(judge(workResumes, [started, ended, { kind: 'healed' }]).join(), /nothing has succeeded/);
+it('workResumes finds that nothing succeeds after healing', () => {
+  assert.deepEqual(violationsOf(workResumes, [{ kind: 'healed' }, started, ended]), []);
+  assert.match(violationsOf(workResumes, [started, ended, { kind: 'healed' }]).join(), /nothing has succeeded/);
 });
 
-it('theBuriedStayBuried', () => {
-  const believes = (state: 'alive' | 'suspect' | 'dead', generation: number, incarnation: number): Observation => ({
-    ...{ kind: 'believes', node: 'n1', about: 'n2', state, generation, incarnation },
+it('deadStaysDead finds a dead member that returns without a higher incarnation or generation', () => {
+  const sees = (state: 'alive' | 'suspect' | 'dead', generation: number, incarnation: number): Observation => ({
+    ...{ kind: 'memberStateChanged', node: 'n1', about: 'n2', state, generation, incarnation },
   });
-  assert.deepEqual(judge(deadStaysDead, [believes('dead', 1, 0), believes('alive', 1, 1)]), []);
-  assert.deepEqual(judge(deadStaysDead, [believes('dead', 1, 3), believes('alive', 2, 0)]), []);
-  assert.match(judge(deadStaysDead, [believes('dead', 1, 0), believes('alive', 1, 0)]).join(), /had buried/);
-  assert.match(judge(deadStaysDead, [believes('dead', 2, 0), believes('suspect', 1, 9)]).join(), /had buried/);
-  const restarted = [believes('dead', 1, 0), { kind: 'stopped', node: 'n1' }, believes('alive', 1, 0)] as const;
-  assert.deepEqual(judge(deadStaysDead, restarted), []);
+  assert.deepEqual(violationsOf(deadStaysDead, [sees('dead', 1, 0), sees('alive', 1, 1)]), []);
+  assert.deepEqual(violationsOf(deadStaysDead, [sees('dead', 1, 3), sees('alive', 2, 0)]), []);
+  assert.match(violationsOf(deadStaysDead, [sees('dead', 1, 0), sees('alive', 1, 0)]).join(), /declared that dead/);
+  assert.match(violationsOf(deadStaysDead, [sees('dead', 2, 0), sees('suspect', 1, 9)]).join(), /declared that dead/);
+  const restarted = [sees('dead', 1, 0), { kind: 'stopped', node: 'n1' }, sees('alive', 1, 0)] as const;
+  assert.deepEqual(violationsOf(deadStaysDead, restarted), []);
 });
 
-it('nobodyAliveIsBuried', () => {
-  const dead = { kind: 'believes', node: 'n1', about: 'n2', state: 'dead', generation: 1, incarnation: 0 } as const;
-  assert.match(judge(noFalseDeaths, [dead]).join(), /but it runs/);
-  assert.deepEqual(judge(noFalseDeaths, [{ ...dead, state: 'suspect' }]), []);
-  const down = stage();
+it('noFalseDeaths finds a running node that is declared dead', () => {
+  const dead = {
+    kind: 'memberStateChanged',
+    node: 'n1',
+    about: 'n2',
+    state: 'dead',
+    generation: 1,
+    incarnation: 0,
+  } as const;
+  assert.match(violationsOf(noFalseDeaths, [dead]).join(), /but it runs/);
+  assert.deepEqual(violationsOf(noFalseDeaths, [{ ...dead, state: 'suspect' }]), []);
+  const down = workloadRun();
   down.world.crash('n2');
-  assert.deepEqual(judge(noFalseDeaths, [dead], down), []);
+  assert.deepEqual(violationsOf(noFalseDeaths, [dead], down), []);
 });

@@ -4,24 +4,24 @@ import type { SequentialModel } from './linearizability.ts';
 export type RegisterAction =
   | { readonly kind: 'read'; readonly returned?: string | undefined }
   | { readonly kind: 'put'; readonly value: string }
-  /** Answers with what was there before, swapped or not. */
+  /** Returns the value before the action, swapped or not. */
   | { readonly kind: 'swap'; readonly expected: string; readonly value: string; readonly returned?: string | undefined }
-  /** Adds to the end and answers with the whole. */
+  /** Adds to the end and returns the new value. */
   | { readonly kind: 'append'; readonly value: string; readonly returned?: string | undefined };
 
 export const registerModel: SequentialModel<string, RegisterAction> = {
   initial: '',
-  after: (state, action, answered) => {
+  after: (state, action, hasReply) => {
     if (action.kind === 'put') return action.value;
     const after = changed(state, action);
-    const shown = action.kind === 'append' ? after : state;
-    return !answered || action.returned === shown ? after : undefined;
+    const expected = action.kind === 'append' ? after : state;
+    return !hasReply || action.returned === expected ? after : undefined;
   },
   print: (state) => state,
-  dependsOn: (action, answered, state) => {
-    // Appends may come in between, so the state is the beginning of what is seen in the end.
-    if (action.kind === 'swap' && !answered) return action.expected.startsWith(state);
-    return answered && action.kind !== 'put' && (action.returned ?? '').startsWith(state);
+  dependsOn: (action, hasReply, state) => {
+    // Appends may come between, so the state need only be a prefix of the returned value.
+    if (action.kind === 'swap' && !hasReply) return action.expected.startsWith(state);
+    return hasReply && action.kind !== 'put' && (action.returned ?? '').startsWith(state);
   },
 };
 

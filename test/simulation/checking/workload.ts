@@ -24,14 +24,14 @@ export type Observation =
       readonly node: string;
       readonly request: number;
       readonly code: ErrorCode | 'OK';
-      /** How long after its deadline it ended by the caller's own clock, stalls of the caller taken off. */
+      /** How long after its deadline it ended, by the caller's clock and without pauses of the caller. */
       readonly lateMs: number;
     }
-  /** A node took a message in: who it came from by the port's word, and by the message's own word if it says so. */
-  | { readonly kind: 'heard'; readonly node: string; readonly from: string; readonly claims?: EchoEndpoints }
-  /** A node begins to listen: from now on others may meet this life of it. */
-  | { readonly kind: 'listens'; readonly node: string; readonly generation: number }
-  /** A peer has heard that `node` has reached `value`. */
+  /** A node processed a message: `from` is the sender by the port, `claims` what an echo says about both ends. */
+  | { readonly kind: 'messageReceived'; readonly node: string; readonly from: string; readonly claims?: EchoEndpoints }
+  /** A node starts to listen: from now on others may meet this generation of it. */
+  | { readonly kind: 'listening'; readonly node: string; readonly generation: number }
+  /** A peer received the announcement of `node` that it has reached `value`. */
   | { readonly kind: 'announced'; readonly node: string; readonly to: string; readonly value: number }
   | { readonly kind: 'transferStarted'; readonly node: string; readonly transfer: number }
   | {
@@ -39,51 +39,51 @@ export type Observation =
       readonly node: string;
       readonly transfer: number;
       readonly ok: boolean;
-      /** The receiver has said that every byte came, in its place. */
+      /** The receiver confirmed that every byte arrived, in its place. */
       readonly confirmed: boolean;
     }
-  /** A node has changed its mind about a life of another one. */
+  /** A node changed the state of another member in its view. */
   | {
-      readonly kind: 'believes';
+      readonly kind: 'memberStateChanged';
       readonly node: string;
       readonly about: string;
       readonly state: 'alive' | 'suspect' | 'dead' | 'left';
       readonly generation: number;
       readonly incarnation: number;
     }
-  /** A manager has begun a group of managers. */
-  | { readonly kind: 'groupBegan'; readonly node: string }
-  /** A write to the registry was acknowledged; what is there in the end. */
-  | { readonly kind: 'wrote'; readonly key: string }
-  | { readonly kind: 'found'; readonly keys: readonly string[] }
+  /** A manager bootstrapped a consensus group. */
+  | { readonly kind: 'groupFormed'; readonly node: string }
+  /** A write to the registry was acknowledged; the keys that the registry has at the end. */
+  | { readonly kind: 'writeAcknowledged'; readonly key: string }
+  | { readonly kind: 'keysFound'; readonly keys: readonly string[] }
   | {
       readonly kind: 'registrations';
-      readonly standings: readonly {
+      readonly nodes: readonly {
         readonly node: string;
-        readonly standing: string;
+        readonly status: string;
         readonly leader: string | undefined;
       }[];
     }
   | { readonly kind: 'started' | 'stopped'; readonly node: string }
-  /** The faults are over and everybody is up. */
+  /** The faults are over and all nodes are up. */
   | { readonly kind: 'healed' };
 
 export type EchoEndpoints = { readonly from: string; readonly to: string };
 
-/** A workload that is under way. */
+/** A workload under way. */
 export type WorkloadRun = {
   readonly world: SimulatedWorld<unknown>;
-  /** Begins to work. All nodes have been started. */
+  /** Starts the work. All nodes have been started. */
   start(): void;
-  /** The faults are over and everybody is up. */
+  /** The faults are over and all nodes are up. */
   healed?(): void;
-  /** Makes no new work from now on. */
+  /** Starts no new work from now on. */
   stopWork(): void;
   /** The cluster that a node belongs to. */
   clusterOf(node: string): string;
-  /** Whom each running node believes to be alive. */
+  /** The alive members in the view of each running node. */
   aliveViews(): ReadonlyMap<string, readonly string[]>;
-  /** The number that a node's disk holds, as it stands; 0 if it holds none. */
+  /** The number on a node's disk at this instant; 0 if there is none. */
   durableValue(node: string): number;
 };
 
@@ -95,13 +95,13 @@ export type WorkloadContext = {
   readonly observe: (observation: Observation) => void;
 };
 
-export type Workload = (spec: WorkloadContext) => WorkloadRun;
+export type Workload = (context: WorkloadContext) => WorkloadRun;
 
-/** Each method answers with what is wrong, or with nothing. */
+/** Each method returns the text of a violation, or undefined. */
 export type PropertyChecker = {
   observe?(observation: Observation): string | undefined;
   /** After faults, healing and quiet. */
   atEnd?(): string | undefined;
 };
 
-export type Property = (stage: WorkloadRun) => PropertyChecker;
+export type Property = (run: WorkloadRun) => PropertyChecker;

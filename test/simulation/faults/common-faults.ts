@@ -1,5 +1,5 @@
 /**
- * Faults any scenario can name: partition, loss, delay, crash, pause, drift, disk. Each strikes at random and undoes
+ * Faults of any workload: partition, loss, delay, crash, pause, drift, disk. Each strikes at random times and undoes
  * itself.
  */
 import type { Random } from '../../../src/base/random.ts';
@@ -11,22 +11,22 @@ export type FaultContext = {
   readonly world: SimulatedWorld<unknown>;
   readonly random: Random;
   readonly intensity: number;
-  /** As a timer of the world, but gone when the faults are over. */
+  /** Like a timer of the world, but it does not fire after the faults are over. */
   readonly after: (delayMs: number, run: () => void) => void;
 };
 
-export type Fault = (nemesis: FaultContext) => void;
+export type Fault = (context: FaultContext) => void;
 
 /** Strikes at intervals of about `meanMs`, more often with more intensity. */
 export function repeatedly(meanMs: number, strike: Fault): Fault {
-  return (nemesis) => {
-    const again = (): void => {
-      nemesis.after((nemesis.random.between(0.1, 1.9) * meanMs) / nemesis.intensity, () => {
-        strike(nemesis);
-        again();
+  return (context) => {
+    const scheduleNext = (): void => {
+      context.after((context.random.between(0.1, 1.9) * meanMs) / context.intensity, () => {
+        strike(context);
+        scheduleNext();
       });
     };
-    again();
+    scheduleNext();
   };
 }
 
@@ -36,17 +36,17 @@ function someNodes({ world, random }: FaultContext): string[] {
 
 /** Changes all links from and to some nodes for a while. */
 export function linkFault(draw: (random: Random) => Partial<LinkConditions>): Fault {
-  return repeatedly(8_000, (nemesis) => {
-    const { world, random } = nemesis;
+  return repeatedly(8_000, (context) => {
+    const { world, random } = context;
     const patch = draw(random);
     const names = Object.keys(patch) as (keyof LinkConditions)[];
-    const hit = someNodes(nemesis);
+    const hit = someNodes(context);
     world.log.add(
       'world',
       `links of ${hit.join(',')} get ${names.map((name) => `${name}=${print(patch[name])}`).join(' ')}`,
     );
     for (const [from, to] of linksOf(world, hit)) world.network.change(from, to, patch);
-    nemesis.after(random.between(500, 10_000), () => {
+    context.after(random.between(500, 10_000), () => {
       world.log.add('world', `links of ${hit.join(',')} lose ${names.join(' ')}`);
       for (const [from, to] of linksOf(world, hit)) world.network.restore(from, to, names);
     });
@@ -69,12 +69,12 @@ function print(value: number | undefined): string {
 }
 
 function crashing(power: 'kept' | 'lost'): Fault {
-  return repeatedly(6_000, (nemesis) => {
-    const { world, random } = nemesis;
+  return repeatedly(6_000, (context) => {
+    const { world, random } = context;
     const node = random.pick(world.names);
     if (!world.isUp(node)) return;
     world.crash(node, power);
-    nemesis.after(random.between(50, 12_000), () => {
+    context.after(random.between(50, 12_000), () => {
       if (!world.isUp(node)) world.start(node);
     });
   });
@@ -82,36 +82,36 @@ function crashing(power: 'kept' | 'lost'): Fault {
 
 /** Changes one disk for a while. */
 function disks(change: (random: Random) => Partial<DiskConditions>): Fault {
-  return repeatedly(6_000, (nemesis) => {
-    const { world, random } = nemesis;
+  return repeatedly(6_000, (context) => {
+    const { world, random } = context;
     const node = random.pick(world.names);
     const patch = change(random);
     world.log.add(node, `disk gets ${JSON.stringify(patch)}`);
     world.host(node).disk.change(patch);
-    nemesis.after(random.between(200, 8_000), () => {
-      world.log.add(node, 'disk is well again');
+    context.after(random.between(200, 8_000), () => {
+      world.log.add(node, 'disk recovers');
       world.host(node).disk.heal();
     });
   });
 }
 
 export const commonFaults = {
-  partition: repeatedly(10_000, (nemesis) => {
-    const { world, random } = nemesis;
-    const one = someNodes(nemesis);
-    const rest = world.names.filter((name) => !one.includes(name));
-    if (rest.length > 0) nemesis.after(random.between(200, 20_000), world.partition([one, rest]));
+  partition: repeatedly(10_000, (context) => {
+    const { world, random } = context;
+    const group = someNodes(context);
+    const rest = world.names.filter((name) => !group.includes(name));
+    if (rest.length > 0) context.after(random.between(200, 20_000), world.partition([group, rest]));
   }),
 
-  oneWayCut: repeatedly(6_000, (nemesis) => {
-    const { world, random } = nemesis;
+  oneWayCut: repeatedly(6_000, (context) => {
+    const { world, random } = context;
     const from = random.pick(world.names);
     const others = random.shuffled(world.names.filter((name) => name !== from));
     const to = others.slice(0, 1 + random.below(Math.max(1, others.length)));
-    world.log.add(from, `is no longer heard by ${to.join(',')}`);
+    world.log.add(from, `is cut off from ${to.join(',')} in this direction`);
     for (const other of to) world.cut(from, other);
-    nemesis.after(random.between(200, 15_000), () => {
-      world.log.add(from, `is heard again by ${to.join(',')}`);
+    context.after(random.between(200, 15_000), () => {
+      world.log.add(from, `reaches ${to.join(',')} again`);
       for (const other of to) world.mend(from, other);
     });
   }),

@@ -11,7 +11,7 @@ export function leaderNameOf(world: SimulatedWorld<unknown>): string | undefined
   return world.names.find((name) => simulatedNodeOf(world, name)?.core?.control?.leadership.isLeading() === true);
 }
 
-/** It comes back, sooner or later. */
+/** Crashes a node and restarts it within `downMsMax`. */
 export function crashNode({ world, random, after }: FaultContext, node: string | undefined, downMsMax: number): void {
   if (node === undefined || !world.isUp(node)) return;
   world.crash(node, random.chance(0.5) ? 'lost' : 'kept');
@@ -20,7 +20,7 @@ export function crashNode({ world, random, after }: FaultContext, node: string |
   });
 }
 
-/** A manager that is a group by itself. */
+/** A manager whose group has no other member yet. */
 function bootstrappingManager(world: SimulatedWorld<unknown>): string | undefined {
   return world.names.find(
     (name) => simulatedNodeOf(world, name)?.core?.control?.manager?.group.view().members.length === 1,
@@ -28,8 +28,8 @@ function bootstrappingManager(world: SimulatedWorld<unknown>): string | undefine
 }
 
 export const leaderFaults = {
-  killLeader: repeatedly(3_000, (nemesis) => crashNode(nemesis, leaderNameOf(nemesis.world), 5_000)),
+  killLeader: repeatedly(3_000, (context) => crashNode(context, leaderNameOf(context.world), 5_000)),
 
-  /** Looks often, so that it strikes before others have been taken in or have even heard of the group. */
-  killFounder: repeatedly(20, (nemesis) => crashNode(nemesis, bootstrappingManager(nemesis.world), 12_000)),
+  /** Strikes often enough to crash the manager before it has added other members. */
+  killFounder: repeatedly(20, (context) => crashNode(context, bootstrappingManager(context.world), 12_000)),
 } as const satisfies Readonly<Record<string, Fault>>;

@@ -1,33 +1,33 @@
 /**
- * Runs many seeds over scenarios and re-runs each failure in detail. Reads no file, prints nothing, owns no clock.
- * `remuster sim` is this function with a face.
+ * A campaign runs many seeds over scenarios and re-runs each failure in detail. Reads no file, prints nothing, owns no
+ * clock: `npm run sim` does that.
  */
 import type { FailpointName } from '../../../src/base/failpoints.ts';
 import { RareCoverage } from '../../../src/simulation/engine/rare-draws.ts';
-import { scenarioCatalog as ownRegistry, type ScenarioCatalog } from './scenario-catalog.ts';
+import { scenarioCatalog as defaultCatalog, type ScenarioCatalog } from './scenario-catalog.ts';
 import { runSeed, type SeedRunResult } from './seed-run.ts';
 import type { Scenario } from './scenario.ts';
 
 export type CampaignOptions = {
-  /** With the path to name in the line that replays a failure. */
+  /** With the path that the replay command of a failure names. */
   readonly scenarios: readonly { readonly file: string; readonly scenario: Scenario }[];
   readonly firstSeed?: number;
   /** How many seeds each scenario gets. */
   readonly seeds: number;
-  /** No new seed is begun after so much real time. */
+  /** No new seed starts after this much real time. */
   readonly minutesMax?: number;
   /** Real milliseconds. */
   readonly nowMs: () => number;
-  /** Called between seeds, so that a signal or a screen gets its turn. */
+  /** Awaited between seeds, so that signals are handled. */
   readonly yieldToLoop?: () => Promise<void>;
-  /** Gets the whole event log of each seed, line by line. */
+  /** Receives the event log of each seed, line by line. */
   readonly sink?: (line: string) => void;
   readonly detailed?: boolean;
-  /** A failing seed is told at once, not at the end. */
-  readonly failed?: (failure: SeedFailure) => void;
+  /** Called for a failing seed at once, not at the end. */
+  readonly onFailure?: (failure: SeedFailure) => void;
   /** Ends the campaign before the next seed. */
   readonly isStopped?: () => boolean;
-  readonly registry?: ScenarioCatalog;
+  readonly catalog?: ScenarioCatalog;
 };
 
 export type SeedFailure = {
@@ -36,7 +36,7 @@ export type SeedFailure = {
   readonly property: string;
   readonly message: string;
   readonly atMs: number;
-  /** The one command that shows it again. */
+  /** The command that replays it. */
   readonly replay: string;
   readonly lastLines: readonly string[];
 };
@@ -55,7 +55,7 @@ export type CampaignResult = {
   };
 };
 
-const linesTold = 40;
+const lastLinesCount = 40;
 
 export async function runCampaign(options: CampaignOptions): Promise<CampaignResult> {
   const { scenarios, firstSeed = 1, seeds, nowMs } = options;
@@ -73,7 +73,7 @@ export async function runCampaign(options: CampaignOptions): Promise<CampaignRes
       const failure = failureOf(options, file, scenario, seed, result);
       if (failure !== undefined) {
         failures.push(failure);
-        options.failed?.(failure);
+        options.onFailure?.(failure);
       }
       await options.yieldToLoop?.();
     }
@@ -82,7 +82,7 @@ export async function runCampaign(options: CampaignOptions): Promise<CampaignRes
   return { seedsRun, failures, steps, virtualMs, realMs, speed: virtualMs / realMs, rare: coverage.report() };
 }
 
-/** What a person sees of a failing seed. */
+/** The text about a failing seed. */
 export function formatFailure(failure: SeedFailure): string {
   const { scenario, seed, property, message, atMs, replay, lastLines } = failure;
   return [
@@ -93,11 +93,11 @@ export function formatFailure(failure: SeedFailure): string {
 }
 
 function runOne(options: CampaignOptions, scenario: Scenario, seed: number): SeedRunResult {
-  const { sink, detailed = false, registry = ownRegistry } = options;
-  return withoutStacks(() => runSeed({ scenario, seed, registry, detailed, ...(sink === undefined ? {} : { sink }) }));
+  const { sink, detailed = false, catalog = defaultCatalog } = options;
+  return withoutStacks(() => runSeed({ scenario, seed, catalog, detailed, ...(sink === undefined ? {} : { sink }) }));
 }
 
-/** Nodes answer with errors all the time, and nobody looks at their stacks: making them is a fifth of a run. */
+/** Errors are frequent replies of nodes. Their stacks are never read, and creating them takes a fifth of a run. */
 function withoutStacks<T>(run: () => T): T {
   const framesMax = Error.stackTraceLimit;
   Error.stackTraceLimit = 0;
@@ -108,7 +108,7 @@ function withoutStacks<T>(run: () => T): T {
   }
 }
 
-/** A failure is run a second time, with every detail. If the second run differs, that is worth more than the failure. */
+/** Re-runs a failing seed with details. A re-run that differs is reported: the run is not deterministic. */
 function failureOf(
   options: CampaignOptions,
   file: string,
@@ -117,14 +117,14 @@ function failureOf(
   { violation }: SeedRunResult,
 ): SeedFailure | undefined {
   if (violation === undefined) return undefined;
-  const again = runSeed({ scenario, seed, registry: options.registry ?? ownRegistry, detailed: true });
+  const again = runSeed({ scenario, seed, catalog: options.catalog ?? defaultCatalog, detailed: true });
   const same = again.violation?.property === violation.property && again.violation.atMs === violation.atMs;
   return {
     ...violation,
-    message: same ? violation.message : `${violation.message} (and the replay went another way: not deterministic)`,
+    message: same ? violation.message : `${violation.message} (and the replay differs: the run is not deterministic)`,
     scenario: scenario.name,
     seed,
     replay: `npm run sim -- --scenario ${file} --seed ${seed}`,
-    lastLines: again.lastLines.slice(-linesTold),
+    lastLines: again.lastLines.slice(-lastLinesCount),
   };
 }

@@ -1,6 +1,6 @@
 /**
- * Runs scenario files with their registered seeds. An unregistered file fails. Fixed seeds keep `npm test` repeatable;
- * `npm run sim` looks for new ones.
+ * Runs scenario files with their registered number of seeds. An unregistered file fails. Fixed seeds keep `npm test`
+ * repeatable; `npm run sim` runs new ones.
  */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -15,23 +15,23 @@ function read(file: string): unknown {
   return JSON.parse(readFileSync(new URL(file, folder), 'utf8'));
 }
 
-/** Of which seeds: the first ones, as often as each file is registered, or others and more. */
+/** The first seed, and how many times the registered number of seeds is run. */
 export type SeedRange = { readonly firstSeed: number; readonly times: number };
 
-/** One test for each file whose name is wanted. What it gives are the rare points that were never reached, by file. */
+/** Registers one test for each selected file. Returns, by file, the failpoints that never fired. */
 export function testRegisteredScenarios(
-  isWanted: (file: string) => boolean,
+  isSelected: (file: string) => boolean,
   { firstSeed, times }: SeedRange = { firstSeed: 1, times: 1 },
 ): {
   readonly count: number;
   readonly neverFired: readonly (readonly string[])[];
 } {
   const files = readdirSync(folder).filter((file) => file.endsWith('.json') && file !== register);
-  const wanted = [...parseScenarioRegister(read(register), files)].filter(([file]) => isWanted(file));
+  const selected = [...parseScenarioRegister(read(register), files)].filter(([file]) => isSelected(file));
   const neverFired: (readonly string[])[] = [];
-  for (const [file, registered] of wanted) {
+  for (const [file, registered] of selected) {
     const seeds = registered * times;
-    it(`${file}, ${seeds} seeds`, { timeout: 300_000 }, async () => {
+    it(`keeps the properties of ${file} with ${seeds} seeds`, { timeout: 300_000 }, async () => {
       const scenario = parseScenario(read(file));
       assert.equal(`${scenario.name}.json`, file);
       const result = await runCampaign({
@@ -46,10 +46,10 @@ export function testRegisteredScenarios(
       if (result.failures.length > 0) assert.fail(result.failures.map(formatFailure).join('\n\n'));
     });
   }
-  return { count: wanted.length, neverFired };
+  return { count: selected.length, neverFired };
 }
 
-/** Jobs have a file of their own: both take a while, and may run side by side. */
+/** Scenarios of jobs have a test file of their own, so that both files run concurrently. */
 export function isJobScenario(file: string): boolean {
   return file.startsWith('jobs');
 }

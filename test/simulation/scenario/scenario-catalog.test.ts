@@ -1,9 +1,10 @@
+/** The guide documents every name that a scenario can use. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { it } from 'node:test';
 import { scenarioCatalog } from './scenario-catalog.ts';
 
-it('is described in the guide: each workload, fault and property', () => {
+it('the guide lists every workload, fault and property of the catalogue', () => {
   const guide = readFileSync(new URL('../../../docs/guides/simulation.md', import.meta.url), 'utf8');
   const tables = guide.split('\n').filter((line) => line.startsWith('|'));
   const names = [scenarioCatalog.workloads, scenarioCatalog.faults, scenarioCatalog.properties].flatMap((table) =>

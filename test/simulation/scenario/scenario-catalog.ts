@@ -1,4 +1,4 @@
-/** Lists every workload, fault and property that a scenario file can name, and the old spellings. */
+/** The catalogue of all workloads, faults and properties that a scenario file can name. */
 import { groupFaults } from '../workloads/groups/group-faults.ts';
 import { groupWorkloads } from '../workloads/groups/group-workload.ts';
 import { historiesAreLinearizable } from '../workloads/groups/client-history.ts';
@@ -27,7 +27,7 @@ import {
   noFalseDeaths,
   noForeignMessages,
   deadStaysDead,
-  transfersArriveWhole,
+  transfersArriveComplete,
   viewsAgree,
   workResumes,
 } from '../checking/node-properties.ts';
@@ -43,10 +43,10 @@ export const scenarioCatalog: ScenarioCatalog = {
     ...groupWorkloads,
     ...poolWorkloads,
     ...jobWorkloads,
-    controlled: controlPlaneWorkload,
+    controlPlane: controlPlaneWorkload,
     counter: countingWorkload,
-    greetings: echoWorkload,
-    heartbeats: pushEchoWorkload,
+    echo: echoWorkload,
+    pushEcho: pushEchoWorkload,
     transfers: transferWorkload,
   },
   faults: { ...commonFaults, ...leaderFaults, ...groupFaults, ...poolFaults, ...jobFaults },
@@ -58,15 +58,15 @@ export const scenarioCatalog: ScenarioCatalog = {
     ...jobProperties,
     ...unitProperties,
     ...resultProperties,
-    clientsSeeOneOrder: historiesAreLinearizable,
+    historiesAreLinearizable,
     durableStaysDurable,
     everyRequestEndsOnce,
-    livesDiffer: generationsAreUnique,
-    nobodyAliveIsBuried: noFalseDeaths,
-    nobodyHearsAForeignMessage: noForeignMessages,
-    theBuriedStayBuried: deadStaysDead,
-    transfersArriveWhole,
+    generationsAreUnique,
+    noFalseDeaths,
+    noForeignMessages,
+    deadStaysDead,
+    transfersArriveComplete,
     viewsAgree,
-    workGoesOn: workResumes,
+    workResumes,
   },
 };

@@ -13,22 +13,22 @@ const good = {
 
 const refused = { code: 'BAD_ARGUMENT' };
 
-it('reads a scenario and fills in how long the quiet lasts', () => {
+it('a scenario is parsed with defaults for its phases', () => {
   assert.deepEqual(parseScenario(good), { ...good, setupSeconds: 5, quietSeconds: 60 });
   assert.equal(parseScenario({ ...good, quietSeconds: 5 }).quietSeconds, 5);
 });
 
-it('refuses names that nobody registered', () => {
+it('a name that is not in the catalogue is refused', () => {
   assert.throws(() => parseScenario({ ...good, workload: 'dancing' }), { ...refused, message: /dancing.*counter/ });
   assert.throws(() => parseScenario({ ...good, faults: ['powerLoss', 'meteor'] }), { ...refused, message: /meteor/ });
   assert.throws(() => parseScenario({ ...good, properties: ['toString'] }), refused);
 });
 
-it('refuses what checks nothing, twice or something else', () => {
+it('a scenario without properties, with repeated or unknown fields or bad numbers is refused', () => {
   const bad: unknown[] = [
     null,
     [],
-    'greetings',
+    'echo',
     {},
     { ...good, properties: [] },
     { ...good, properties: 'viewsAgree' },
@@ -42,7 +42,7 @@ it('refuses what checks nothing, twice or something else', () => {
   for (const value of bad) assert.throws(() => parseScenario(value), refused, JSON.stringify(value));
 });
 
-it('refuses files that are not registered, and registered ones that are gone', () => {
+it('an unregistered file and a registered file that is missing are refused', () => {
   assert.deepEqual([...parseScenarioRegister({ 'a.json': 3 }, ['a.json'])], [['a.json', 3]]);
   assert.throws(() => parseScenarioRegister({ 'a.json': 3 }, ['a.json', 'b.json']), {
     ...refused,

@@ -1,22 +1,22 @@
 /**
- * A scenario as data: workload, nodes, faults, duration, properties. Rejects unknown names and extra fields, so no file
+ * A scenario as data: workload, nodes, faults, duration, properties. Refuses unknown names and fields, so that no file
  * checks less than it says.
  */
 import { RemusterError } from '../../../src/base/errors.ts';
 import { namePattern } from '../../../src/base/ids.ts';
-import { scenarioCatalog as ownRegistry, type ScenarioCatalog } from './scenario-catalog.ts';
+import { scenarioCatalog as defaultCatalog, type ScenarioCatalog } from './scenario-catalog.ts';
 
 export type Scenario = {
   readonly name: string;
   readonly nodes: number;
-  /** How long nothing is wrong before the faults begin. */
+  /** Duration of the phase before the faults. */
   readonly setupSeconds: number;
-  /** How long the faults last. */
+  /** Duration of the faults. */
   readonly seconds: number;
-  /** How long everything is well before liveness is looked at. */
+  /** Duration of the phase between healing and the check of liveness. */
   readonly quietSeconds: number;
   readonly workload: string;
-  /** A seed draws which of them it uses. */
+  /** Each seed draws which of them it uses. */
   readonly faults: readonly string[];
   readonly properties: readonly string[];
 };
@@ -36,8 +36,8 @@ const fields = [
   'properties',
 ] as const;
 
-/** Takes the parsed content of a scenario file. */
-export function parseScenario(value: unknown, registry: ScenarioCatalog = ownRegistry): Scenario {
+/** Validates the parsed content of a scenario file. */
+export function parseScenario(value: unknown, catalog: ScenarioCatalog = defaultCatalog): Scenario {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw bad('a scenario is an object');
   const given = value as Readonly<Record<string, unknown>>;
   for (const field of Object.keys(given)) {
@@ -49,17 +49,17 @@ export function parseScenario(value: unknown, registry: ScenarioCatalog = ownReg
     setupSeconds: count(given['setupSeconds'] ?? setupSecondsDefault, 'setupSeconds', 0, secondsMax),
     seconds: count(given['seconds'], 'seconds', 0, secondsMax),
     quietSeconds: count(given['quietSeconds'] ?? quietSecondsDefault, 'quietSeconds', 0, secondsMax),
-    workload: known(given['workload'], 'workload', registry.workloads),
-    faults: knownAll(given['faults'], 'faults', registry.faults),
-    properties: knownAll(given['properties'], 'properties', registry.properties),
+    workload: known(given['workload'], 'workload', catalog.workloads),
+    faults: knownAll(given['faults'], 'faults', catalog.faults),
+    properties: knownAll(given['properties'], 'properties', catalog.properties),
   };
   if (scenario.properties.length === 0) throw bad('a scenario without properties checks nothing');
   return scenario;
 }
 
 /**
- * Scenario files are registered with the number of seeds that a test run gives them. A file that is not registered
- * would never run, and a registered one that is gone would be missed silently: both are refused.
+ * Scenario files are registered with the number of seeds of a test run. An unregistered file would never run, and a
+ * registered file that is missing would not be noticed: both are refused.
  */
 export function parseScenarioRegister(value: unknown, filesFound: readonly string[]): ReadonlyMap<string, number> {
   if (typeof value !== 'object' || value === null) throw bad('the register is an object from file to seeds');
@@ -73,24 +73,25 @@ export function parseScenarioRegister(value: unknown, filesFound: readonly strin
 }
 
 function named(value: unknown): string {
-  if (typeof value !== 'string' || !namePattern.test(value)) throw bad('a scenario needs a name in lower case');
+  if (typeof value !== 'string' || !namePattern.test(value))
+    throw bad(`the name of a scenario is lower case, not ${JSON.stringify(value)}`);
   return value;
 }
 
 function count(value: unknown, field: string, min: number, max: number): number {
   if (typeof value === 'number' && Number.isSafeInteger(value) && value >= min && value <= max) return value;
-  throw bad(`${field} is a whole number from ${min} to ${max}`);
+  throw bad(`${field} is a whole number from ${min} to ${max}, not ${JSON.stringify(value)}`);
 }
 
 function known(value: unknown, field: string, table: Readonly<Record<string, unknown>>): string {
   if (typeof value === 'string' && Object.hasOwn(table, value)) return value;
-  throw bad(`${field}: nobody knows ${JSON.stringify(value)}; there are ${Object.keys(table).join(', ')}`);
+  throw bad(`${field}: ${JSON.stringify(value)} is unknown, use one of ${Object.keys(table).join(', ')}`);
 }
 
 function knownAll(value: unknown, field: string, table: Readonly<Record<string, unknown>>): string[] {
   if (!Array.isArray(value)) throw bad(`${field} is a list of names`);
   const names = value.map((one) => known(one, field, table));
-  if (new Set(names).size !== names.length) throw bad(`${field} names something twice`);
+  if (new Set(names).size !== names.length) throw bad(`${field} has a name twice: ${names.join(', ')}`);
   return names;
 }
 

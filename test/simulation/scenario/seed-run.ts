@@ -1,14 +1,12 @@
 /**
- * Runs one scenario with one seed: setup, faults, heal, quiet, end. Stops at the first violation. The seed decides
- * everything.
+ * Runs one scenario with one seed, which decides everything that happens. Safety is checked in each step; the first
+ * violation ends the run.
  *
- *   setup   all nodes start, nothing is wrong for `setupSeconds`
- *   faults  those that the seed has drawn, as often as it has drawn, for `seconds`
- *   heal    links, disks, clocks and stalls are well, who is down starts
- *   quiet   for `quietSeconds`, the last of them without new work
- *   end     liveness is looked at
- *
- * Safety is looked at in each step, and the first violation ends the run. The seed decides everything.
+ *   setup   all nodes start; there are no faults for `setupSeconds`
+ *   faults  the faults that the seed drew, as often as it drew, for `seconds`
+ *   heal    links, disks, clocks and paused processes recover; nodes that are down start
+ *   quiet   no faults for `quietSeconds`; the workload starts no new work in the last 10 s
+ *   end     liveness is checked
  */
 import { Random } from '../../../src/base/random.ts';
 import type { FaultContext } from '../faults/common-faults.ts';
@@ -22,8 +20,8 @@ export type PropertyViolation = { readonly property: string; readonly message: s
 export type SeedRunOptions = {
   readonly scenario: Scenario;
   readonly seed: number;
-  readonly registry: ScenarioCatalog;
-  /** Also tells of each message and each connection. */
+  readonly catalog: ScenarioCatalog;
+  /** Also logs each message and each connection. */
   readonly detailed?: boolean;
   readonly sink?: (line: string) => void;
 };
@@ -36,7 +34,7 @@ export type SeedRunResult = {
   readonly draws: RareDraws;
 };
 
-const restMs = 10_000;
+const idleMs = 10_000;
 const lastLinesMax = 60;
 
 export function runSeed(options: SeedRunOptions): SeedRunResult {
@@ -45,47 +43,53 @@ export function runSeed(options: SeedRunOptions): SeedRunResult {
 
 class SeedRun {
   readonly #scenario: Scenario;
-  readonly #registry: ScenarioCatalog;
+  readonly #catalog: ScenarioCatalog;
   readonly #random: Random;
-  readonly #stage: WorkloadRun;
+  readonly #workload: WorkloadRun;
   readonly #checkers: readonly {
     readonly property: string;
     readonly check: ReturnType<ScenarioCatalog['properties'][string]>;
   }[];
   #violation: PropertyViolation | undefined;
-  #faulty = false;
+  #faultsActive = false;
 
-  constructor({ scenario, seed, registry, detailed = false, sink }: SeedRunOptions) {
+  constructor({ scenario, seed, catalog, detailed = false, sink }: SeedRunOptions) {
     this.#scenario = scenario;
-    this.#registry = registry;
+    this.#catalog = catalog;
     const seedText = `${scenario.name}/${seed}`;
     this.#random = new Random(seedText).fork('run');
     const names = Array.from({ length: scenario.nodes }, (_, index) => `n${index + 1}`);
-    const workload = registry.workloads[scenario.workload] as ScenarioCatalog['workloads'][string];
-    this.#stage = workload({ seed: seedText, names, detailed, sink, observe: (seen) => this.#observe(seen) });
+    const workload = catalog.workloads[scenario.workload] as ScenarioCatalog['workloads'][string];
+    this.#workload = workload({
+      seed: seedText,
+      names,
+      detailed,
+      sink,
+      observe: (observation) => this.#observe(observation),
+    });
     this.#checkers = scenario.properties.map((property) => ({
       property,
-      check: (registry.properties[property] as ScenarioCatalog['properties'][string])(this.#stage),
+      check: (catalog.properties[property] as ScenarioCatalog['properties'][string])(this.#workload),
     }));
-    this.#stage.world.watch((event) => {
-      if (event.kind === 'threw') this.#violated('programsNeverThrow', `${event.node}: ${String(event.error)}`);
+    this.#workload.world.watch((event) => {
+      if (event.kind === 'threw') this.#onViolation('programsNeverThrow', `${event.node}: ${String(event.error)}`);
       else this.#observe(event);
     });
   }
 
   run(): SeedRunResult {
-    const { world } = this.#stage;
+    const { world } = this.#workload;
     world.startAll();
-    this.#stage.start();
-    this.#pass(this.#scenario.setupSeconds * 1_000);
-    this.#beginFaults();
-    this.#pass(this.#scenario.seconds * 1_000);
+    this.#workload.start();
+    this.#advance(this.#scenario.setupSeconds * 1_000);
+    this.#startFaults();
+    this.#advance(this.#scenario.seconds * 1_000);
     this.#heal();
     const quietMs = this.#scenario.quietSeconds * 1_000;
-    this.#pass(Math.max(0, quietMs - restMs));
-    this.#stage.stopWork();
-    this.#pass(Math.min(quietMs, restMs));
-    this.#atEnd();
+    this.#advance(Math.max(0, quietMs - idleMs));
+    this.#workload.stopWork();
+    this.#advance(Math.min(quietMs, idleMs));
+    this.#checkLiveness();
     return {
       violation: this.#violation,
       virtualMs: world.timeline.nowMs,
@@ -95,62 +99,62 @@ class SeedRun {
     };
   }
 
-  #pass(durationMs: number): void {
-    const { timeline } = this.#stage.world;
+  #advance(durationMs: number): void {
+    const { timeline } = this.#workload.world;
     const untilMs = timeline.nowMs + durationMs;
     while (this.#violation === undefined && (timeline.nextMs() ?? Infinity) <= untilMs) timeline.step();
     if (this.#violation === undefined) timeline.runUntil(untilMs);
   }
 
-  /** Swarm: each seed has its own mix, because some mistakes hide behind faults that are always there. */
-  #beginFaults(): void {
+  /** Swarm testing: each seed has its own mix of faults, because some bugs hide behind faults that are always active. */
+  #startFaults(): void {
     if (this.#violation !== undefined) return;
-    this.#faulty = true;
-    const { world } = this.#stage;
+    this.#faultsActive = true;
+    const { world } = this.#workload;
     for (const name of this.#scenario.faults) {
       const random = this.#random.fork(`fault/${name}`);
       if (!random.chance(0.6)) continue;
       const intensity = random.between(0.2, 1) ** 2;
       world.log.add('world', `fault ${name} with intensity ${intensity.toFixed(2)}`);
-      const nemesis: FaultContext = {
+      const context: FaultContext = {
         ...{ world, random, intensity },
         after: (delayMs, run) =>
           void world.timeline.after(delayMs, () => {
-            if (this.#faulty) run();
+            if (this.#faultsActive) run();
           }),
       };
-      this.#registry.faults[name]?.(nemesis);
+      this.#catalog.faults[name]?.(context);
     }
   }
 
   #heal(): void {
     if (this.#violation !== undefined) return;
-    this.#faulty = false;
-    const { world } = this.#stage;
+    this.#faultsActive = false;
+    const { world } = this.#workload;
     world.rareDraws.disable();
     world.heal();
     world.startAll();
-    this.#stage.healed?.();
+    this.#workload.healed?.();
     this.#observe({ kind: 'healed' });
   }
 
-  #observe(seen: Observation): void {
+  #observe(observation: Observation): void {
     for (const { property, check } of this.#checkers) {
-      const message = check.observe?.(seen);
-      if (message !== undefined) this.#violated(property, message);
+      const message = check.observe?.(observation);
+      if (message !== undefined) this.#onViolation(property, message);
     }
   }
 
-  #atEnd(): void {
+  #checkLiveness(): void {
     for (const { property, check } of this.#checkers) {
       const message = this.#violation === undefined ? check.atEnd?.() : undefined;
-      if (message !== undefined) this.#violated(property, message);
+      if (message !== undefined) this.#onViolation(property, message);
     }
   }
 
-  #violated(property: string, message: string): void {
+  #onViolation(property: string, message: string): void {
     if (this.#violation !== undefined) return;
-    const { world } = this.#stage;
+    const { world } = this.#workload;
     this.#violation = { property, message, atMs: world.timeline.nowMs };
     world.log.add('world', `violates ${property}: ${message}`);
   }

@@ -1,6 +1,6 @@
 /**
- * Performs admin actions on a simulated cluster through some node, with retries. Never decides what to do; the
- * operators do.
+ * Performs admin actions on a simulated cluster through some node, with retries. Never decides what to do: the operators
+ * of the workloads do.
  */
 import type { Done, ErrorCode } from '../../../src/base/errors.ts';
 import type { NodeId } from '../../../src/base/ids.ts';
@@ -11,11 +11,11 @@ import type { SimulatedNode } from '../../../src/simulation/cluster/simulated-no
 import type { SimulatedWorld } from '../../../src/simulation/world/simulated-world.ts';
 
 export type AdminAction = (core: NodeCore, done: Done<unknown>) => void;
-/** `code`: why it was refused; without one nobody has answered. */
+/** `code`: the error of a refusal; undefined if there was no reply. */
 export type AdminActionResult = (ok: boolean, code?: ErrorCode) => void;
 
-const againMs = 1_000;
-const answerMsMax = 12_000;
+const retryMs = 1_000;
+const replyMsMax = 12_000;
 
 export class OperatorClient {
   readonly #world: SimulatedWorld<SimulatedNode>;
@@ -27,46 +27,46 @@ export class OperatorClient {
     this.#random = random;
   }
 
-  /** Through whichever node. */
+  /** Through a random node. */
   perform(run: AdminAction, ended: AdminActionResult = () => undefined): void {
     this.performOn(this.#random.pick(this.#world.names), run, ended);
   }
 
-  /** Ends also when that node never answers: it may be killed meanwhile. */
+  /** Ends also if that node never replies: it may crash meanwhile. */
   performOn(name: string, run: AdminAction, ended: AdminActionResult): void {
     let isOpen = true;
     const end: AdminActionResult = (ok, code) => {
       if (isOpen) ended(ok, code);
       isOpen = false;
     };
-    this.schedule(answerMsMax, () => end(false));
+    this.schedule(replyMsMax, () => end(false));
     this.#world.host(name).process?.run(() => {
       const core = this.core(name);
       if (core !== undefined) run(core, (outcome) => end(outcome.ok, outcome.ok ? undefined : outcome.error.code));
     });
   }
 
-  /** False: nobody has ever seen that node. */
+  /** False: the id of that node is unknown, because it was never up. */
   drain(node: string): boolean {
     const id = this.idOf(node);
     if (id === undefined) return false;
-    this.#world.log.add('world', `operator: ${node} is to be drained`);
+    this.#world.log.add('world', `operator: drains ${node}`);
     this.perform((core, done) => core.control?.operations.drain(id, {}, done));
     return true;
   }
 
-  /** Again and again while `isInsistent` says so: it may be drained for other reasons, and it may be down. */
-  activate(node: string, isInsistent: () => boolean): void {
-    const again = (): void => this.schedule(againMs, () => this.activate(node, isInsistent));
+  /** Retries while `shouldRetry` says so: the node may be drained for other reasons, and it may be down. */
+  activate(node: string, shouldRetry: () => boolean): void {
+    const retry = (): void => this.schedule(retryMs, () => this.activate(node, shouldRetry));
     const id = this.idOf(node);
-    if (id === undefined) return again();
+    if (id === undefined) return retry();
     this.perform(
       (core, done) => {
         if (core.control !== undefined)
           activateNodeState({ registry: core.control.registry, clock: core.clock }, { node: id }, done);
       },
       (ok) => {
-        if (!ok && isInsistent()) again();
+        if (!ok && shouldRetry()) retry();
       },
     );
   }

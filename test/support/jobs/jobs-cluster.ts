@@ -54,7 +54,7 @@ const later: ReadonlySet<string> = new Set(['NOT_LEADER', 'NO_QUORUM', 'UNREACHA
 const tags: ReadonlySet<number> = new Set(jobMessages.map(({ tag }) => tag));
 /** Those that hold in every story; each judges what was seen, from the first step on. */
 const always = { ...unitProperties, ...resultProperties, ...jobProperties };
-const notHere = ['healthyJobsComplete', 'allCoresServe', 'resultsAreWhole', 'everyJobEnds', 'acceptedJobsStay'];
+const notHere = ['healthyJobsComplete', 'noCoreLeaks', 'resultsAreComplete', 'everyJobEnds', 'acceptedJobsAreKept'];
 
 /** A batch of numbers, so many to a unit. */
 export function batch(items: number, unitItemsMax: number, cores: number, more: Partial<WorkflowFacts> = {}) {
@@ -67,7 +67,7 @@ export class JobsTestCluster {
   readonly workers: readonly string[];
   readonly began: (UnitRun & { readonly atMs: number })[] = [];
   readonly acted: (UnitRun & { readonly atMs: number })[] = [];
-  readonly ended: (UnitRun & { readonly how: string })[] = [];
+  readonly ended: (UnitRun & { readonly outcome: string })[] = [];
   readonly #errands: JobRequester;
   readonly #checkers: readonly (readonly [string, PropertyChecker])[];
   #rule: MessageRule = () => 'pass';
@@ -174,7 +174,7 @@ export class JobsTestCluster {
 
   /** Stores its code and submits it; the id of the job. */
   submit(plan: JobPlan, through?: string): string {
-    this.#observe({ kind: 'jobWanted', plan });
+    this.#observe({ kind: 'jobSubmitted', plan });
     this.answer({ verb: 'store', sha256: plan.request.bundle, code: plan.code }, through);
     const told = this.order('submit', plan.request, through) as { jobId: string; isNew: boolean };
     this.#observe({ kind: 'jobAccepted', plan, job: told.jobId, isNew: told.isNew });
@@ -183,7 +183,7 @@ export class JobsTestCluster {
 
   /** What is told is JSON. */
   order(verb: JobVerb, words: unknown, through?: string): unknown {
-    const outcome = this.answer({ verb, words, submitter: 'client' }, through);
+    const outcome = this.answer({ verb, request: words, submitter: 'client' }, through);
     if (!outcome.ok) throw outcome.error;
     return JSON.parse(outcome.value);
   }
@@ -204,7 +204,7 @@ export class JobsTestCluster {
   /** One try; undefined when nobody answers. */
   once(question: SimulatedJobRequest, through = this.world.up()[0] as string): Outcome<string> | undefined {
     let ended: { readonly outcome: Outcome<string> | undefined } | undefined;
-    this.#errands.request(through, question, askMs, (outcome) => {
+    this.#errands.send(through, question, askMs, (outcome) => {
       ended = { outcome };
     });
     this.until(`an answer to ${question.verb}`, () => ended !== undefined);
@@ -215,8 +215,8 @@ export class JobsTestCluster {
     const shown = this.order('show', { jobId: job }) as JobView;
     const { status, totals, error, workflows } = shown;
     const attempts = workflows.map((workflow) => workflow.attempts);
-    const sight = { job, status, totals, code: error?.code, attempts, askedMs: this.nowMs };
-    this.#observe({ kind: 'jobSeen', sight });
+    const view = { job, status, totals, code: error?.code, attempts, requestedMs: this.nowMs };
+    this.#observe({ kind: 'jobObserved', view });
     return shown;
   }
 
@@ -225,7 +225,7 @@ export class JobsTestCluster {
   }
 
   cancel(job: string): JobStatus {
-    this.#observe({ kind: 'cancelWanted', job });
+    this.#observe({ kind: 'cancelRequested', job });
     return (this.order('cancel', { jobId: job }) as { status: JobStatus }).status;
   }
 
@@ -277,7 +277,7 @@ export class JobsTestCluster {
   }
 
   #observe(seen: Observation): void {
-    if (seen.kind === 'unitBegan') this.began.push({ ...seen, atMs: this.nowMs });
+    if (seen.kind === 'unitStarted') this.began.push({ ...seen, atMs: this.nowMs });
     if (seen.kind === 'unitActed') this.acted.push({ ...seen, atMs: this.nowMs });
     if (seen.kind === 'unitEnded') this.ended.push(seen);
     for (const [name, checker] of this.#checkers) {

@@ -71,7 +71,7 @@ export async function searchSeeds(
   seeds: number,
 ): Promise<MutantReport> {
   const plot = mutant === undefined ? undefined : plant(mutant);
-  const [{ runSeed }, { parseScenario }, { scenarioCatalog: registry }] = await Promise.all([
+  const [{ runSeed }, { parseScenario }, { scenarioCatalog: catalog }] = await Promise.all([
     import('../../simulation/scenario/seed-run.ts'),
     import('../../simulation/scenario/scenario.ts'),
     import('../../simulation/scenario/scenario-catalog.ts'),
@@ -79,7 +79,7 @@ export async function searchSeeds(
   if (plot?.wasPlanted() === false) throw new Error(`nothing has loaded ${mutant?.file}`);
   const scenario = parseScenario(JSON.parse(readFileSync(new URL(scenarioFile, sourceRoot), 'utf8')));
   for (let seed = first; seed < first + seeds; seed++) {
-    const { violation } = runSeed({ scenario, seed, registry });
+    const { violation } = runSeed({ scenario, seed, catalog });
     if (violation !== undefined) return { seedsRun: seed - first + 1, caught: { seed, ...violation } };
   }
   return { seedsRun: seeds };

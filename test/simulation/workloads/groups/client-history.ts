@@ -1,4 +1,4 @@
-/** Collects all client operations and checks at the end that each key is linearizable. */
+/** Property: the history of all client operations is linearizable, key by key. Checked at the end. */
 import { registerModel, type RegisterAction } from '../../checking/register-model.ts';
 import { checkByKey, type HistoryOperation, type LinearizabilityResult } from '../../checking/linearizability.ts';
 import type { Property } from '../../checking/workload.ts';
@@ -7,37 +7,39 @@ type Entry = { key: string; calledAt: number; endedAt: number; action: RegisterA
 
 export const historiesAreLinearizable: Property = () => {
   const entries = new Map<string, Entry>();
-  let [events, answers] = [0, 0];
+  let [events, replies] = [0, 0];
   return {
-    observe(seen) {
+    observe(event) {
       events += 1;
-      if (seen.kind === 'called') {
-        const { client, number, key, action } = seen.order;
+      if (event.kind === 'called') {
+        const { client, number, key, action } = event.command;
         entries.set(`${client}/${number}`, { key, action, calledAt: events, endedAt: Infinity });
       }
-      // It is promised that it never happens: whoever sees it sees what nobody wrote.
-      if (seen.kind === 'refused') for (const { client, number } of seen.orders) entries.delete(`${client}/${number}`);
-      if (seen.kind !== 'answered') return undefined;
-      const entry = entries.get(`${seen.order.client}/${seen.order.number}`);
-      if (entry === undefined) return 'an answer to what nobody asked';
-      answers += 1;
+      // A refused call has no effect: a read that returns its value violates linearizability.
+      if (event.kind === 'callRefused')
+        for (const { client, number } of event.commands) entries.delete(`${client}/${number}`);
+      if (event.kind !== 'replied') return undefined;
+      const entry = entries.get(`${event.command.client}/${event.command.number}`);
+      if (entry === undefined)
+        return `a reply to ${event.command.client}/${event.command.number}, which was never called`;
+      replies += 1;
       entry.endedAt = events;
-      if (entry.action.kind !== 'put') entry.action = { ...entry.action, returned: seen.saw };
+      if (entry.action.kind !== 'put') entry.action = { ...entry.action, returned: event.saw };
       return undefined;
     },
     atEnd() {
-      if (answers === 0) return 'no client got any answer';
-      const wrong = checkByKey(registerModel, [...entries.values()]);
-      return wrong && `${wrong.key}: ${print(wrong.verdict)}`;
+      if (replies === 0) return 'no client got a reply';
+      const violation = checkByKey(registerModel, [...entries.values()]);
+      return violation && `${violation.key}: ${formatResult(violation.result)}`;
     },
   };
 };
 
-function print(verdict: LinearizabilityResult<RegisterAction>): string {
-  if (verdict.kind !== 'violated') return verdict.kind;
-  return `after ${verdict.placed} operations none of these fits: ${verdict.blockedOperations.map(printOperation).join('; ')}`;
+function formatResult(result: LinearizabilityResult<RegisterAction>): string {
+  if (result.kind !== 'violated') return result.kind;
+  return `after ${result.placed} operations none of these fits: ${result.blockedOperations.map(formatOperation).join('; ')}`;
 }
 
-function printOperation({ calledAt, endedAt, action }: HistoryOperation<RegisterAction>): string {
+function formatOperation({ calledAt, endedAt, action }: HistoryOperation<RegisterAction>): string {
   return `${JSON.stringify(action)} from ${calledAt} to ${endedAt}`;
 }

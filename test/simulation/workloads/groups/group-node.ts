@@ -1,6 +1,5 @@
 /**
- * A simulated node with only a consensus group on it: real host and codec, simulated ports, an observer. No membership,
- * no node core.
+ * A simulated node that runs a consensus group and nothing else: real host and codec, simulated ports, an observer.
  */
 import { type NodeId, nodeIdFrom } from '../../../../src/base/ids.ts';
 import type { Address, Clock, Identity, Store, Streams } from '../../../../src/base/ports.ts';
@@ -16,13 +15,13 @@ import type { NodeContext } from '../../../../src/simulation/world/simulated-wor
 import { type CellReply, ReplicatedCells } from './replicated-cells.ts';
 import { GroupObserver, type GroupObserverPorts } from './group-observer.ts';
 
-/** What becomes of single messages on their way in, on top of what links do. */
+/** Faults of single received messages, in addition to those of links. */
 export type MessageFaults = {
   readonly lossRatio: number;
   readonly doubleRatio: number;
   readonly holdRatio: number;
   readonly holdMs: number;
-  /** In the world's time. */
+  /** World time. */
   readonly untilMs: number;
 };
 
@@ -30,33 +29,33 @@ export type GroupNode = {
   readonly name: string;
   readonly id: NodeId;
   readonly clock: Clock;
-  readonly ledger: ReplicatedCells;
-  /** Everybody who could be a member. */
-  readonly everybody: readonly GroupMember[];
-  /** There when the disk has been read. */
+  readonly cells: ReplicatedCells;
+  /** All nodes that can become members. */
+  readonly candidates: readonly GroupMember[];
+  /** Present once the disk has been read. */
   handle?: GroupHandle<CellReply>;
-  mischief?: MessageFaults;
-  /** Called when this node gives its vote to somebody. */
+  messageFaults?: MessageFaults;
+  /** Called when this node sends a granted vote. */
   onVote?: () => void;
   setHealth(health: number): void;
-  /** Asks this node for a change of members. */
+  /** Proposes a configuration change to this node. */
   change(change: GroupChange, timeoutMs: number, done: (ok: boolean) => void): void;
-  /** It is told that a life of another node is over. */
+  /** Reports to this node that a process of another node is gone. */
   reportProcessGone(id: NodeId, generation: number): void;
 };
 
 export type GroupNodeOptions = {
-  readonly witnesses: GroupObserverPorts;
-  readonly everybody: readonly GroupMember[];
-  /** Empty for a node that waits outside until it is added. */
+  readonly observerPorts: GroupObserverPorts;
+  readonly candidates: readonly GroupMember[];
+  /** The members of the bootstrap; empty for a node that waits until it is added. */
   readonly first: readonly GroupMember[];
-  readonly options: ConsensusOptions;
+  readonly consensus: ConsensusOptions;
 };
 
 const port = 7400;
 const groupName = 'simulated';
 const storeName = 'group';
-const startAgainMs = 300;
+const restartMs = 300;
 
 export function nodeIdAt(index: number): NodeId {
   return nodeIdFrom(new Uint8Array(16).fill(index + 1));
@@ -72,42 +71,42 @@ export function diskHasEntry(disk: SimulatedDisk, index: number): boolean {
   return disk.store(storeName).peek(keys.entry(index)) !== undefined;
 }
 
-export function bootGroupNode(ports: SimulatedPorts, context: NodeContext, spec: GroupNodeOptions): GroupNode {
+export function bootGroupNode(ports: SimulatedPorts, context: NodeContext, options: GroupNodeOptions): GroupNode {
   const { name, host, boots, index } = context;
   const id = nodeIdAt(index);
   const identity: Identity = { id, name, host, port, generation: boots, roles: ['manager'], dc: 'local' };
-  const witness = new GroupObserver(name, spec.witnesses);
-  const ledger = new ReplicatedCells({
-    applied: (applied) => spec.witnesses.observe({ kind: 'applied', node: name, ...applied }),
-    restored: (at, chain) => spec.witnesses.observe({ kind: 'restored', node: name, index: at, chain }),
+  const observer = new GroupObserver(name, options.observerPorts);
+  const cells = new ReplicatedCells({
+    applied: (applied) => options.observerPorts.observe({ kind: 'applied', node: name, ...applied }),
+    restored: (at, chain) => options.observerPorts.observe({ kind: 'restored', node: name, index: at, chain }),
   });
   let group: ConsensusHost<CellReply> | undefined;
   let changes = 0;
-  const seat: GroupNode = {
-    ...{ name, id, clock: ports.clock, ledger, everybody: spec.everybody },
-    setHealth: (health) => witness.observeAround(() => group?.healthChanged(health)),
-    change: (wanted, timeoutMs, done) => {
+  const groupNode: GroupNode = {
+    ...{ name, id, clock: ports.clock, cells, candidates: options.candidates },
+    setHealth: (health) => observer.observeAround(() => group?.healthChanged(health)),
+    change: (change, timeoutMs, done) => {
       const about = { node: name, change: ++changes };
-      spec.witnesses.observe({ kind: 'changeStarted', ...about });
-      group?.change(wanted, timeoutMs, ({ ok }) => {
-        spec.witnesses.observe({ kind: 'changeEnded', ...about, ok });
+      options.observerPorts.observe({ kind: 'changeStarted', ...about });
+      group?.change(change, timeoutMs, ({ ok }) => {
+        options.observerPorts.observe({ kind: 'changeEnded', ...about, ok });
         done(ok);
       });
     },
-    reportProcessGone: (gone, generation) => witness.observeAround(() => group?.onProcessGone(gone, generation)),
+    reportProcessGone: (gone, generation) => observer.observeAround(() => group?.onProcessGone(gone, generation)),
   };
   const { streams } = ports.listen(identity, groupName);
   const watchedPorts = {
-    clock: watchedClock(ports.clock, witness),
-    streams: watchedStreams(streams, witness, seat),
-    store: watchedStore(ports.openStore(storeName), witness),
+    clock: watchedClock(ports.clock, observer),
+    streams: watchedStreams(streams, observer, groupNode),
+    store: watchedStore(ports.openStore(storeName), observer),
     random: context.random.fork('group'),
     log: context.log,
   };
   group = new ConsensusHost<CellReply>(
     watchedPorts,
-    { group: groupName, self: identity, options: spec.options },
-    ledger,
+    { group: groupName, self: identity, options: options.consensus },
+    cells,
     {
       event: ({ type, term, index: at, why }) => context.log('info', `${type} ${term}/${at}: ${why}`),
       onHalt: (error) => {
@@ -115,47 +114,47 @@ export function bootGroupNode(ports: SimulatedPorts, context: NodeContext, spec:
       },
     },
   );
-  streams.serve(serviceOf(group, witness, seat, ports, context));
-  begin({ group, witness, seat, spec, ports, context });
-  return seat;
+  streams.serve(serviceOf(group, observer, groupNode, ports, context));
+  start({ group, observer, groupNode, options, ports, context });
+  return groupNode;
 }
 
-type Start = {
+type StartContext = {
   readonly group: ConsensusHost<CellReply>;
-  readonly witness: GroupObserver;
-  readonly seat: GroupNode;
-  readonly spec: GroupNodeOptions;
+  readonly observer: GroupObserver;
+  readonly groupNode: GroupNode;
+  readonly options: GroupNodeOptions;
   readonly ports: SimulatedPorts;
   readonly context: NodeContext;
 };
 
-function begin(start: Start): void {
-  const { group, witness, seat, spec, ports, context } = start;
-  const again = (code: string): void => {
+function start(parts: StartContext): void {
+  const { group, observer, groupNode, options, ports, context } = parts;
+  const retry = (code: string): void => {
     context.log('warn', 'cannot start', { code });
-    if (code !== 'STORE_CORRUPT') ports.clock.schedule(startAgainMs, () => begin(start));
+    if (code !== 'STORE_CORRUPT') ports.clock.schedule(restartMs, () => start(parts));
   };
-  const joined = (): void => {
-    seat.handle = group;
-    witness.watch(group);
+  const onReady = (): void => {
+    groupNode.handle = group;
+    observer.watch(group);
   };
   const bootstrap = (): void =>
-    group.bootstrap(spec.first, (made) => {
-      if (made.ok || made.error.code === 'PRECONDITION') joined();
-      else ports.clock.schedule(startAgainMs, bootstrap);
+    group.bootstrap(options.first, (outcome) => {
+      if (outcome.ok || outcome.error.code === 'PRECONDITION') onReady();
+      else ports.clock.schedule(restartMs, bootstrap);
     });
   group.start((read) => {
-    if (!read.ok) again(read.error.code);
-    else if (read.value.fresh && spec.first.length > 0) bootstrap();
-    else joined();
+    if (!read.ok) retry(read.error.code);
+    else if (read.value.fresh && options.first.length > 0) bootstrap();
+    else onReady();
   });
 }
 
-/** The host gets what it hears as the node's service would give it: decoded, and only its own kinds. */
+/** Delivers to the host what the service of a node would: decoded messages of its own kinds. */
 function serviceOf(
   group: ConsensusHost<CellReply>,
-  witness: GroupObserver,
-  seat: GroupNode,
+  observer: GroupObserver,
+  groupNode: GroupNode,
   ports: SimulatedPorts,
   context: NodeContext,
 ): Parameters<Streams['serve']>[0] {
@@ -169,12 +168,14 @@ function serviceOf(
     notify: (from, body) => {
       const message = decodeMessage(body);
       if (!isConsensus(message)) return;
-      const deliver = (): void => witness.observeAround(() => group.onMessage(from, message));
-      const { mischief } = seat;
-      if (mischief === undefined || mischief.untilMs < witness.nowMs()) return deliver();
-      if (random.chance(mischief.lossRatio)) return;
-      if (random.chance(mischief.doubleRatio)) ports.clock.schedule(random.between(0, mischief.holdMs), deliver);
-      if (random.chance(mischief.holdRatio)) ports.clock.schedule(random.between(0, mischief.holdMs), deliver);
+      const deliver = (): void => observer.observeAround(() => group.onMessage(from, message));
+      const { messageFaults } = groupNode;
+      if (messageFaults === undefined || messageFaults.untilMs < observer.nowMs()) return deliver();
+      if (random.chance(messageFaults.lossRatio)) return;
+      if (random.chance(messageFaults.doubleRatio))
+        ports.clock.schedule(random.between(0, messageFaults.holdMs), deliver);
+      if (random.chance(messageFaults.holdRatio))
+        ports.clock.schedule(random.between(0, messageFaults.holdMs), deliver);
       else deliver();
     },
   };
@@ -186,26 +187,26 @@ function isConsensus(message: Message): message is ConsensusMessage {
   return consensusKinds.has(message.kind);
 }
 
-function watchedClock(clock: Clock, witness: GroupObserver): Clock {
-  return { ...clock, schedule: (delayMs, run) => clock.schedule(delayMs, () => witness.observeAround(run)) };
+function watchedClock(clock: Clock, observer: GroupObserver): Clock {
+  return { ...clock, schedule: (delayMs, run) => clock.schedule(delayMs, () => observer.observeAround(run)) };
 }
 
-function watchedStore(store: Store, witness: GroupObserver): Store {
+function watchedStore(store: Store, observer: GroupObserver): Store {
   return {
-    read: (range, done) => store.read(range, (outcome) => witness.observeAround(() => done(outcome))),
-    write: (batch, done) => store.write(batch, (outcome) => witness.observeAround(() => done(outcome))),
+    read: (range, done) => store.read(range, (outcome) => observer.observeAround(() => done(outcome))),
+    write: (batch, done) => store.write(batch, (outcome) => observer.observeAround(() => done(outcome))),
     close: (done) => store.close(done),
   };
 }
 
-function watchedStreams(streams: Streams, witness: GroupObserver, seat: GroupNode): ConsensusPorts['streams'] {
+function watchedStreams(streams: Streams, observer: GroupObserver, groupNode: GroupNode): ConsensusPorts['streams'] {
   return {
     notify: (to: Address, body: Uint8Array) => {
       const message = tryDecodeMessage(body);
       if (message !== undefined && isConsensus(message)) {
-        const peer = seat.everybody.find(({ host }) => host === to.host);
-        witness.onSend(peer?.name ?? to.host, message);
-        if (message.kind === 'requestVoteReply' && message.granted) seat.onVote?.();
+        const peer = groupNode.candidates.find(({ host }) => host === to.host);
+        observer.onSend(peer?.name ?? to.host, message);
+        if (message.kind === 'requestVoteReply' && message.granted) groupNode.onVote?.();
       }
       return streams.notify(to, body);
     },

@@ -6,33 +6,33 @@ import { fenceParts } from '../../../../src/base/fence.ts';
 import type { Property } from '../../checking/workload.ts';
 import type { GroupNodeStatus } from '../../checking/group-observations.ts';
 
-/** S1: a term has one leader at most. */
+/** S1: a term has at most one leader. */
 const oneLeaderPerTerm: Property = () => {
   const leaders = new Map<number, string>();
   return {
-    observe(seen) {
-      if (seen.kind !== 'leads') return undefined;
-      const first = leaders.get(seen.term) ?? seen.node;
-      leaders.set(seen.term, first);
-      return first === seen.node ? undefined : `${first} and ${seen.node} lead in term ${seen.term}`;
+    observe(event) {
+      if (event.kind !== 'leads') return undefined;
+      const first = leaders.get(event.term) ?? event.node;
+      leaders.set(event.term, first);
+      return first === event.node ? undefined : `${first} and ${event.node} lead in term ${event.term}`;
     },
   };
 };
 
-/** S2: what a node has told of its term holds for all its lives. */
-const termsNeverGoBack: Property = () => {
+/** S2: the term that a node sends never decreases, across restarts too. */
+const termsAreMonotonic: Property = () => {
   const highest = new Map<string, number>();
   return {
-    observe(seen) {
-      if (seen.kind !== 'toldTerm') return undefined;
-      const before = highest.get(seen.node) ?? 0;
-      highest.set(seen.node, seen.term);
-      return seen.term >= before ? undefined : `${seen.node} is in term ${seen.term} after ${before}`;
+    observe(event) {
+      if (event.kind !== 'termSent') return undefined;
+      const before = highest.get(event.node) ?? 0;
+      highest.set(event.node, event.term);
+      return event.term >= before ? undefined : `${event.node} is in term ${event.term} after ${before}`;
     },
   };
 };
 
-/** S3: a voter gives one vote in a term, whatever befalls it between. Who leads has voted for itself. */
+/** S3: a voter grants one vote per term, across restarts too. A leader has voted for itself. */
 const oneVotePerTerm: Property = () => {
   const votes = new Map<string, string>();
   const vote = (voter: string, term: number, candidate: string): string | undefined => {
@@ -42,24 +42,24 @@ const oneVotePerTerm: Property = () => {
     return first === candidate ? undefined : `${voter} votes for ${first} and for ${candidate} in term ${term}`;
   };
   return {
-    observe(seen) {
-      if (seen.kind === 'voted') return vote(seen.node, seen.term, seen.candidate);
-      return seen.kind === 'leads' ? vote(seen.node, seen.term, seen.node) : undefined;
+    observe(event) {
+      if (event.kind === 'voted') return vote(event.node, event.term, event.candidate);
+      return event.kind === 'leads' ? vote(event.node, event.term, event.node) : undefined;
     },
   };
 };
 
-/** S4: nobody leads without the votes of a majority of the configured voters, its own included. */
+/** S4: a leader has the votes of a majority of the configured voters, its own included. */
 const leadersHaveAMajority: Property = () => {
   const votes = new Map<string, Set<string>>();
   return {
-    observe(seen) {
-      if (seen.kind === 'voted') {
-        const key = `${seen.candidate}/${seen.term}`;
-        votes.set(key, (votes.get(key) ?? new Set()).add(seen.node));
+    observe(event) {
+      if (event.kind === 'voted') {
+        const key = `${event.candidate}/${event.term}`;
+        votes.set(key, (votes.get(key) ?? new Set()).add(event.node));
       }
-      if (seen.kind !== 'leads') return undefined;
-      const { node, term, voters } = seen;
+      if (event.kind !== 'leads') return undefined;
+      const { node, term, voters } = event;
       const given = votes.get(`${node}/${term}`) ?? new Set<string>();
       const count = voters.filter((voter) => voter === node || given.has(voter)).length;
       if (isMajority(count, voters)) return undefined;
@@ -69,25 +69,25 @@ const leadersHaveAMajority: Property = () => {
 };
 
 /**
- * S4: a leader regards nothing as agreed that a majority of the configured voters has not said to hold, counts itself
- * only with what is on its disk, and counts only entries of its own term: an older one may still be replaced, however many hold it.
+ * S4: a leader commits an entry only if a majority of the configured voters has acknowledged it. It counts itself only
+ * for entries on its disk, and only entries of its own term: an older entry can still be replaced by a later leader.
  */
 const commitsHaveAMajority: Property = () => {
   const held = new Map<string, number>();
   const terms = new Map<number, number>();
   return {
-    observe(seen) {
-      if (seen.kind === 'applied') terms.set(seen.index, seen.term);
-      if (seen.kind === 'holds') {
-        const key = `${seen.node}/${seen.term}`;
-        held.set(key, Math.max(held.get(key) ?? 0, seen.index));
+    observe(event) {
+      if (event.kind === 'applied') terms.set(event.index, event.term);
+      if (event.kind === 'logAcknowledged') {
+        const key = `${event.node}/${event.term}`;
+        held.set(key, Math.max(held.get(key) ?? 0, event.index));
       }
-      if (seen.kind !== 'commits') return undefined;
-      const { node, term, index, voters, isDurable } = seen;
+      if (event.kind !== 'commitAdvanced') return undefined;
+      const { node, term, index, voters, isDurable } = event;
       const holds = (voter: string): boolean =>
         voter === node ? isDurable : (held.get(`${voter}/${term}`) ?? 0) >= index;
       const count = voters.filter(holds).length;
-      const text = `${node} regards ${index} as agreed in term ${term}`;
+      const text = `${node} commits ${index} in term ${term}`;
       if (!isMajority(count, voters)) return `${text}, but ${count} of ${voters.length} voters hold it`;
       return (terms.get(index) ?? term) === term
         ? undefined
@@ -100,110 +100,110 @@ function isMajority(count: number, voters: readonly string[]): boolean {
   return count > voters.length / 2;
 }
 
-/** At no instant of the world do two nodes rely on a lease. */
+/** At no instant do two nodes rely on a leader lease. */
 const leasesNeverOverlap: Property = () => ({
-  observe(seen) {
-    if (seen.kind !== 'leases' || seen.nodes.length < 2) return undefined;
-    return `${seen.nodes.join(' and ')} rely on their leases at the same time`;
+  observe(event) {
+    if (event.kind !== 'leasesHeld' || event.nodes.length < 2) return undefined;
+    return `${event.nodes.join(' and ')} rely on their leases at the same time`;
   },
 });
 
-/** Each leader has a higher fence than all before it, and an agreed entry carries its own place. */
+/** Each leader has a higher fence than all before it; the fence of a committed entry is its own term and index. */
 const fencesGrow: Property = () => {
   let highest = 0n;
   const terms = new Map<number, number>();
   return {
-    observe(seen) {
-      if (seen.kind === 'applied') terms.set(seen.index, seen.term);
-      if (seen.kind === 'became') {
-        const [before, after] = [highest, seen.fence];
+    observe(event) {
+      if (event.kind === 'applied') terms.set(event.index, event.term);
+      if (event.kind === 'elected') {
+        const [before, after] = [highest, event.fence];
         highest = after;
-        return after > before ? undefined : `${seen.node} became leader under the fence ${after} after ${before}`;
+        return after > before ? undefined : `${event.node} became leader under the fence ${after} after ${before}`;
       }
-      if (seen.kind !== 'agreed') return undefined;
-      const { term, index } = fenceParts(seen.fence);
-      if (index === seen.index && term === terms.get(index)) return undefined;
-      return `entry ${seen.index} of term ${terms.get(seen.index)} was agreed under the fence ${term}/${index}`;
+      if (event.kind !== 'committed') return undefined;
+      const { term, index } = fenceParts(event.fence);
+      if (index === event.index && term === terms.get(index)) return undefined;
+      return `entry ${event.index} of term ${terms.get(event.index)} was committed under the fence ${term}/${index}`;
     },
   };
 };
 
 /**
- * What one node has applied at an index is what every node applies there, in every life and behind every snapshot; the
- * chain says the same of everything before. No node applies an index twice in a life.
+ * All nodes apply the same entry at an index, after restarts and snapshots too; the hash chain covers all entries before.
+ * No node applies an index twice between two restarts.
  */
 const committedStaysCommitted: Property = () => {
-  const agreed = new Map<number, number>();
+  const chains = new Map<number, number>();
   const last = new Map<string, number>();
   let highest = 0;
   return {
-    observe(seen) {
-      if (seen.kind === 'stopped') last.delete(seen.node);
-      if (seen.kind !== 'applied' && seen.kind !== 'restored') return undefined;
-      const { node, index, chain } = seen;
+    observe(event) {
+      if (event.kind === 'stopped') last.delete(event.node);
+      if (event.kind !== 'applied' && event.kind !== 'restored') return undefined;
+      const { node, index, chain } = event;
       const before = last.get(node) ?? 0;
       last.set(node, index);
-      if (seen.kind === 'applied' && index <= before) return `${node} applies ${index} after ${before}`;
-      if (seen.kind === 'restored' && index < before) return `${node} goes back to ${index} from ${before}`;
+      if (event.kind === 'applied' && index <= before) return `${node} applies ${index} after ${before}`;
+      if (event.kind === 'restored' && index < before) return `${node} goes back to ${index} from ${before}`;
       if (index === 0) return undefined;
-      const known = agreed.get(index);
-      if (known === undefined && index < highest) return `${node} has ${index}, where others have nothing`;
-      agreed.set(index, known ?? chain);
+      const known = chains.get(index);
+      if (known === undefined && index < highest) return `${node} has ${index}, where other nodes have nothing`;
+      chains.set(index, known ?? chain);
       highest = Math.max(highest, index);
       return known === undefined || known === chain ? undefined : `${node} has another history up to ${index}`;
     },
   };
 };
 
-type Change = { readonly rivals: readonly number[]; open: boolean; made: boolean };
+type Change = { readonly openAtStart: readonly number[]; open: boolean; succeeded: boolean };
 
-/** S37: of two changes that are open at a node at the same time one is not made. */
+/** S37: of two configuration changes that are open at a node at the same time, at most one succeeds. */
 const oneChangeAtATime: Property = () => {
-  /** For each node its changes: those that were open when they began, and whether they were made. */
+  /** For each node its changes: the changes that were open when it started, and whether it succeeded. */
   const changes = new Map<string, Map<number, Change>>();
   return {
-    observe(seen) {
-      if (seen.kind === 'stopped') changes.delete(seen.node);
-      if (seen.kind !== 'changeStarted' && seen.kind !== 'changeEnded') return undefined;
-      const ofNode = changes.get(seen.node) ?? new Map<number, Change>();
-      changes.set(seen.node, ofNode);
-      if (seen.kind === 'changeStarted') {
-        const rivals = [...ofNode].filter(([, { open }]) => open).map(([number]) => number);
-        ofNode.set(seen.change, { rivals, open: true, made: false });
+    observe(event) {
+      if (event.kind === 'stopped') changes.delete(event.node);
+      if (event.kind !== 'changeStarted' && event.kind !== 'changeEnded') return undefined;
+      const ofNode = changes.get(event.node) ?? new Map<number, Change>();
+      changes.set(event.node, ofNode);
+      if (event.kind === 'changeStarted') {
+        const openAtStart = [...ofNode].filter(([, { open }]) => open).map(([number]) => number);
+        ofNode.set(event.change, { openAtStart, open: true, succeeded: false });
         return undefined;
       }
-      const ended = ofNode.get(seen.change);
-      if (ended !== undefined) Object.assign(ended, { open: false, made: seen.ok });
-      const isTwo = [...ofNode.values()].some(
-        ({ made, rivals }) => made && rivals.some((one) => ofNode.get(one)?.made),
+      const ended = ofNode.get(event.change);
+      if (ended !== undefined) Object.assign(ended, { open: false, succeeded: event.ok });
+      const areConcurrent = [...ofNode.values()].some(
+        ({ succeeded, openAtStart }) => succeeded && openAtStart.some((one) => ofNode.get(one)?.succeeded),
       );
-      return isTwo ? `${seen.node} makes a change while another is open` : undefined;
+      return areConcurrent ? `${event.node} makes a change while another is open` : undefined;
     },
   };
 };
 
-/** An order is done once, and one that was answered with a promise that it will not be done never is. */
+/** An command is done once, and one that was answered with a promise that it will not be done never is. */
 const commandsApplyOnce: Property = () => {
-  const doneAt = new Map<string, number>();
+  const effectiveAt = new Map<string, number>();
   const refused = new Map<string, string>();
   const appliedAt = new Set<string>();
   return {
-    observe(seen) {
-      if (seen.kind === 'attemptFailed' && seen.stateChanged === 'no') {
-        const attempt = nameOf(seen.order, true);
-        refused.set(attempt, seen.code);
-        return appliedAt.has(attempt) ? `${attempt} ended with ${seen.code}, but was agreed` : undefined;
+    observe(event) {
+      if (event.kind === 'attemptFailed' && event.stateChanged === 'no') {
+        const attempt = nameOf(event.command, true);
+        refused.set(attempt, event.code);
+        return appliedAt.has(attempt) ? `${attempt} ended with ${event.code}, but was committed` : undefined;
       }
-      if (seen.kind !== 'applied') return undefined;
-      const attempt = nameOf(seen.order, true);
+      if (event.kind !== 'applied') return undefined;
+      const attempt = nameOf(event.command, true);
       appliedAt.add(attempt);
       const code = refused.get(attempt);
-      if (code !== undefined) return `${attempt} ended with ${code}, but is agreed at ${seen.index}`;
-      if (!seen.effective) return undefined;
-      const order = nameOf(seen.order, false);
-      const first = doneAt.get(order) ?? seen.index;
-      doneAt.set(order, first);
-      return first === seen.index ? undefined : `order ${order} is done at ${first} and at ${seen.index}`;
+      if (code !== undefined) return `${attempt} ended with ${code}, but is committed at ${event.index}`;
+      if (!event.effective) return undefined;
+      const command = nameOf(event.command, false);
+      const first = effectiveAt.get(command) ?? event.index;
+      effectiveAt.set(command, first);
+      return first === event.index ? undefined : `command ${command} takes effect at ${first} and at ${event.index}`;
     },
   };
 };
@@ -217,48 +217,49 @@ function nameOf(
 
 const leaderWithinMs = 10_000;
 
-/** When all is well, one leads within ten seconds and goes on to lead, and everybody knows it. */
-const oneLeaderAfterHealing: Property = (stage) => {
+/** Within ten seconds after healing there is one leader; all members follow it, and it stays the leader. */
+const oneLeaderAfterHealing: Property = (run) => {
   let healedMs = Infinity;
   let stable: string | undefined;
   return {
-    observe(seen) {
-      const { nowMs } = stage.world.timeline;
-      if (seen.kind === 'healed') healedMs = nowMs;
-      if (seen.kind !== 'standing' || nowMs < healedMs + leaderWithinMs) return undefined;
-      const members = seen.seats.filter(({ isMember }) => isMember);
+    observe(event) {
+      const { nowMs } = run.world.timeline;
+      if (event.kind === 'healed') healedMs = nowMs;
+      if (event.kind !== 'groupStatus' || nowMs < healedMs + leaderWithinMs) return undefined;
+      const members = event.nodes.filter(({ isMember }) => isMember);
       const leading = members.filter(({ isLeading }) => isLeading);
       const [leader] = leading;
-      if (leader === undefined || leading.length > 1) return `${names(leading)} lead, ${since(nowMs - healedMs)}`;
-      const lost = members.find((seat) => seat.leader !== leader.node || seat.term !== leader.term);
+      if (leader === undefined) return `no node leads, ${since(nowMs - healedMs)}`;
+      if (leading.length > 1) return `${names(leading)} lead, ${since(nowMs - healedMs)}`;
+      const lost = members.find((status) => status.leader !== leader.node || status.term !== leader.term);
       if (lost !== undefined) return `${lost.node} does not follow ${leader.node}, ${since(nowMs - healedMs)}`;
       const now = `${leader.node} in term ${leader.term}`;
       stable ??= now;
-      return stable === now ? undefined : `${stable} has lost the lead to ${now}, ${since(nowMs - healedMs)}`;
+      return stable === now ? undefined : `${stable} has lost leadership to ${now}, ${since(nowMs - healedMs)}`;
     },
-    atEnd: () => (stable === undefined ? 'nobody looked who leads' : undefined),
+    atEnd: () => (stable === undefined ? 'no status was read after healing' : undefined),
   };
 };
 
-function names(seats: readonly GroupNodeStatus[]): string {
-  return seats.map(({ node }) => node).join(' and ') || 'nobody';
+function names(nodes: readonly GroupNodeStatus[]): string {
+  return nodes.map(({ node }) => node).join(' and ');
 }
 
 function since(ms: number): string {
-  return `${(ms / 1_000).toFixed(1)} s after all is well`;
+  return `${(ms / 1_000).toFixed(1)} s after healing`;
 }
 
-/** In the end every member holds the same state, and whatever a client was told is done is in it. */
+/** At the end every member has the same state, and it contains every acknowledged command. */
 const membersConverge: Property = () => {
-  let [seats, acknowledged]: [readonly GroupNodeStatus[], number] = [[], 0];
+  let [nodes, acknowledged]: [readonly GroupNodeStatus[], number] = [[], 0];
   return {
-    observe(seen) {
-      if (seen.kind === 'standing') seats = seen.seats;
-      if (seen.kind === 'agreed') acknowledged = Math.max(acknowledged, seen.index);
+    observe(event) {
+      if (event.kind === 'groupStatus') nodes = event.nodes;
+      if (event.kind === 'committed') acknowledged = Math.max(acknowledged, event.index);
       return undefined;
     },
     atEnd() {
-      const members = seats.filter(({ isMember }) => isMember);
+      const members = nodes.filter(({ isMember }) => isMember);
       const [first] = members;
       if (first === undefined) return 'the group has no members';
       const other = members.find(({ index, chain }) => index !== first.index || chain !== first.chain);
@@ -268,32 +269,34 @@ const membersConverge: Property = () => {
   };
 };
 
-/** For scenarios that leave the leader and its majority alone: once all follow it, nobody else leads, and the term stays. */
+/** For scenarios that leave the leader and a majority intact: once all follow it, it stays the leader, in its term. */
 const leaderIsStable: Property = () => {
   let first: { readonly node: string; readonly term: number } | undefined;
   return {
-    observe(seen) {
-      if (seen.kind === 'standing' && first === undefined) first = followedByAll(seen.seats);
+    observe(event) {
+      if (event.kind === 'groupStatus' && first === undefined) first = followedByAll(event.nodes);
       if (first === undefined) return undefined;
-      if (seen.kind === 'toldTerm' && seen.term > first.term)
-        return `${seen.node} raises the term from ${first.term} to ${seen.term}, though ${first.node} leads`;
-      if (seen.kind !== 'leads' || seen.term === first.term) return undefined;
-      return `${seen.node} deposes ${first.node}`;
+      if (event.kind === 'termSent' && event.term > first.term)
+        return `${event.node} raises the term from ${first.term} to ${event.term}, though ${first.node} leads`;
+      if (event.kind !== 'leads' || event.term === first.term) return undefined;
+      return `${event.node} deposes ${first.node}`;
     },
-    atEnd: () => (first === undefined ? 'nobody was ever followed by all' : undefined),
+    atEnd: () => (first === undefined ? 'no leader was ever followed by all nodes' : undefined),
   };
 };
 
-function followedByAll(seats: readonly GroupNodeStatus[]): GroupNodeStatus | undefined {
-  const leader = seats.find(({ isLeading }) => isLeading);
-  const follows = (seat: GroupNodeStatus): boolean => seat.leader === leader?.node && seat.term === leader?.term;
-  return seats.length > 1 && seats.every(follows) ? leader : undefined;
+function followedByAll(nodes: readonly GroupNodeStatus[]): GroupNodeStatus | undefined {
+  const leader = nodes.find(({ isLeading }) => isLeading);
+  const follows = (status: GroupNodeStatus): boolean => status.leader === leader?.node && status.term === leader?.term;
+  return nodes.length > 1 && nodes.every(follows) ? leader : undefined;
 }
 
 export const groupProperties = {
-  agreedStaysAgreed: committedStaysCommitted,
-  agreementsHaveAMajority: commitsHaveAMajority,
+  commandsApplyOnce,
+  commitsHaveAMajority,
+  committedStaysCommitted,
   fencesGrow,
+  leaderIsStable,
   leadersHaveAMajority,
   leasesNeverOverlap,
   membersConverge,
@@ -301,7 +304,5 @@ export const groupProperties = {
   oneLeaderAfterHealing,
   oneLeaderPerTerm,
   oneVotePerTerm,
-  ordersAreDoneOnce: commandsApplyOnce,
-  termsNeverGoBack,
-  theLeaderStays: leaderIsStable,
+  termsAreMonotonic,
 } as const satisfies Readonly<Record<string, Property>>;

@@ -12,13 +12,13 @@ function scenarioOf(patch: Partial<Scenario> = {}): Scenario {
   const whole = { name: 'group', nodes: 3, seconds: 10, quietSeconds: 12, workload: 'group', faults: [] };
   return parseScenario({
     ...whole,
-    properties: ['agreedStaysAgreed', 'clientsSeeOneOrder', 'membersConverge'],
+    properties: ['committedStaysCommitted', 'historiesAreLinearizable', 'membersConverge'],
     ...patch,
   });
 }
 
-/** How often each kind of thing was observed in a run with that seed. */
-function counted(scenario: Scenario, seed: number): ReadonlyMap<string, number> {
+/** How often each kind of observation occurs in a run with that seed. */
+function countObservations(scenario: Scenario, seed: number): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
   const count: Property = () => ({
     observe: ({ kind }) => {
@@ -28,40 +28,48 @@ function counted(scenario: Scenario, seed: number): ReadonlyMap<string, number> 
   });
   const counting: ScenarioCatalog = { ...scenarioCatalog, properties: { ...scenarioCatalog.properties, count } };
   const properties = [...scenario.properties, 'count'];
-  const { violation } = runSeed({ scenario: { ...scenario, properties }, seed, registry: counting });
+  const { violation } = runSeed({ scenario: { ...scenario, properties }, seed, catalog: counting });
   assert.deepEqual(violation, undefined);
   return counts;
 }
 
 describe('a simulated group', () => {
-  it('elects a leader, serves its clients and tells the properties what they need', () => {
-    const calm = counted(scenarioOf(), 1);
+  it('elects a leader, serves its clients and reports what the properties need', () => {
+    const calm = countObservations(scenarioOf(), 1);
     assert.equal(calm.get('leads'), 1);
-    assert.equal(calm.get('became'), 1);
+    assert.equal(calm.get('elected'), 1);
     assert.ok((calm.get('voted') ?? 0) >= 1);
-    for (const kind of ['applied', 'agreed', 'answered', 'called', 'commits', 'holds', 'standing'])
+    for (const kind of [
+      'applied',
+      'committed',
+      'replied',
+      'called',
+      'commitAdvanced',
+      'logAcknowledged',
+      'groupStatus',
+    ])
       assert.ok((calm.get(kind) ?? 0) >= 10, kind);
   });
 
-  it('shows restored states, failed attempts and many leaders when it is disturbed', () => {
+  it('reports restored states, failed attempts and many leaders under faults', () => {
     const faults = ['crashLeader', 'quickRestart', 'stallLeader', 'cutLeader', 'transfer', 'changeMembers', 'obituary'];
     const scenario = scenarioOf({ nodes: 5, workload: 'groupWithSpares', faults });
     const seen = new Map<string, number>();
     for (let seed = 1; seed <= 6; seed++)
-      for (const [kind, count] of counted(scenario, seed)) seen.set(kind, (seen.get(kind) ?? 0) + count);
+      for (const [kind, count] of countObservations(scenario, seed)) seen.set(kind, (seen.get(kind) ?? 0) + count);
     for (const kind of ['restored', 'attemptFailed', 'stopped']) assert.ok((seen.get(kind) ?? 0) > 0, kind);
     assert.ok((seen.get('leads') ?? 0) > 12);
   });
 
-  it('is the same run for the same seed, to the byte of its log', () => {
+  it('writes the same log, byte for byte, for the same seed', () => {
     const scenario = scenarioOf({ faults: Object.keys(groupFaults), seconds: 8, quietSeconds: 4 });
     const log = (seed: number): string => {
       const lines: string[] = [];
       const options = { detailed: true, sink: (line: string) => void lines.push(line) };
       runSeed({
-        scenario: { ...scenario, properties: ['agreedStaysAgreed'] },
+        scenario: { ...scenario, properties: ['committedStaysCommitted'] },
         seed,
-        registry: scenarioCatalog,
+        catalog: scenarioCatalog,
         ...options,
       });
       return lines.join('\n');
@@ -74,8 +82,8 @@ describe('a simulated group', () => {
 
   it('passes a campaign of all its faults and properties', async () => {
     const patch = { faults: Object.keys(groupFaults).filter((name) => name !== 'partFollowers'), quietSeconds: 22 };
-    const properties = Object.keys(groupProperties).filter((name) => name !== 'theLeaderStays');
-    const scenario = scenarioOf({ ...patch, properties: [...properties, 'clientsSeeOneOrder'] });
+    const properties = Object.keys(groupProperties).filter((name) => name !== 'leaderIsStable');
+    const scenario = scenarioOf({ ...patch, properties: [...properties, 'historiesAreLinearizable'] });
     const scenarios = [{ file: 'test/simulation/group.json', scenario }];
     const result = await runCampaign({ scenarios, seeds: 8, nowMs: () => performance.now() });
     assert.equal(result.seedsRun, 8);

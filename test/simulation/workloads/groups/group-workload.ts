@@ -12,48 +12,48 @@ import type { GroupNodeStatus } from '../../checking/group-observations.ts';
 import { bootGroupNode, type GroupNode, diskHasEntry, groupMemberAt } from './group-node.ts';
 
 const sparesCount = 2;
-const standingEveryMs = 500;
+const statusEveryMs = 500;
 
-type Kind = { readonly spares: number; readonly rarities: boolean; readonly areQuiet: boolean };
+type GroupWorkloadKind = { readonly spares: number; readonly rarities: boolean; readonly areQuiet: boolean };
 
-const usual: Kind = { spares: 0, rarities: true, areQuiet: false };
+const usual: GroupWorkloadKind = { spares: 0, rarities: true, areQuiet: false };
 
 export const groupWorkloads = {
-  group: (spec) => runGroup(spec, usual),
-  groupWithSpares: (spec) => runGroup(spec, { ...usual, spares: sparesCount }),
-  quietGroup: (spec) => runGroup(spec, { ...usual, areQuiet: true }),
-  steadyGroup: (spec) => runGroup(spec, { ...usual, rarities: false }),
+  group: (context) => runGroup(context, usual),
+  groupWithSpares: (context) => runGroup(context, { ...usual, spares: sparesCount }),
+  quietGroup: (context) => runGroup(context, { ...usual, areQuiet: true }),
+  steadyGroup: (context) => runGroup(context, { ...usual, rarities: false }),
 } as const satisfies Readonly<Record<string, Workload>>;
 
-function runGroup(spec: WorkloadContext, { spares, rarities, areQuiet }: Kind): WorkloadRun {
-  const { seed, names, detailed, sink, observe } = spec;
+function runGroup(workload: WorkloadContext, { spares, rarities, areQuiet }: GroupWorkloadKind): WorkloadRun {
+  const { seed, names, detailed, sink, observe } = workload;
   const random = new Random(seed).fork('group');
   const options = drawOptions(random.fork('options'));
   const firstNames = names.slice(0, names.length - spares);
   const world: SimulatedWorld<GroupNode> = new SimulatedWorld<GroupNode>({
     ...{ seed, names, detailed, sink, rarities },
     boot: (ports, context) => {
-      const everybody = names.map((name) => groupMemberAt(world.host(name).index, name, world.host(name).address));
-      const first = firstNames.includes(context.name) ? everybody.slice(0, firstNames.length) : [];
+      const candidates = names.map((name) => groupMemberAt(world.host(name).index, name, world.host(name).address));
+      const first = firstNames.includes(context.name) ? candidates.slice(0, firstNames.length) : [];
       const leased = (): string[] =>
         names.filter((name) => world.program(name)?.handle?.leadership.isLeading() === true);
-      const nameOf = (id: string): string => everybody.find((member) => member.id === id)?.name ?? id;
+      const nameOf = (id: string): string => candidates.find((member) => member.id === id)?.name ?? id;
       const hasOnDisk = (name: string, index: number): boolean => diskHasEntry(world.host(name).disk, index);
-      const witnesses = { observe, nameOf, leased, hasOnDisk, nowMs: () => world.timeline.nowMs };
-      return bootGroupNode(ports, context, { witnesses, everybody, first, options });
+      const observerPorts = { observe, nameOf, leased, hasOnDisk, nowMs: () => world.timeline.nowMs };
+      return bootGroupNode(ports, context, { observerPorts, candidates, first, consensus: options });
     },
   });
   const clients = new GroupClients({ world, random, count: 2 + random.below(4), areQuiet, observe });
-  const look = (): void => {
-    observe({ kind: 'standing', seats: groupStatus(world) });
-    world.timeline.after(standingEveryMs, look);
+  const readStatus = (): void => {
+    observe({ kind: 'groupStatus', nodes: groupStatus(world) });
+    world.timeline.after(statusEveryMs, readStatus);
   };
   return {
     world,
     start: () => {
       world.log.add('world', `options ${JSON.stringify(options)}`);
       clients.start();
-      look();
+      readStatus();
     },
     stopWork: () => clients.stop(),
     clusterOf: () => 'simulated',
@@ -64,7 +64,7 @@ function runGroup(spec: WorkloadContext, { spares, rarities, areQuiet }: Kind): 
 
 function drawOptions(random: Random): ConsensusOptions {
   const snapshotEntriesMax = random.pick([20, 60, 200, defaultConsensusOptions.snapshotEntriesMax]);
-  // Of many parts, so that something happens before the last of them is written; or of one.
+  // Snapshots have many parts, so that a crash can come before the last part; or one.
   const snapshotPartBytes = snapshotEntriesMax === 20 ? 128 : defaultConsensusOptions.snapshotPartBytes;
   return {
     ...defaultConsensusOptions,
@@ -77,20 +77,23 @@ function drawOptions(random: Random): ConsensusOptions {
   };
 }
 
-/** Members are those whom the leader counts; without a leader everybody speaks for itself. */
+/** Members are those in the configuration of the leader; without a leader each node uses its own view. */
 function groupStatus(world: SimulatedWorld<GroupNode>): GroupNodeStatus[] {
-  const seats = world.names.flatMap((name) => {
-    const seat = world.program(name);
-    return seat?.handle === undefined ? [] : [{ seat, handle: seat.handle, view: seat.handle.view() }];
+  const groupNodes = world.names.flatMap((name) => {
+    const groupNode = world.program(name);
+    return groupNode?.handle === undefined
+      ? []
+      : [{ groupNode, handle: groupNode.handle, view: groupNode.handle.view() }];
   });
-  const leader = seats.find(({ handle }) => handle.leadership.isLeading());
-  return seats.map(({ seat, handle, view }) => ({
-    node: seat.name,
+  const leader = groupNodes.find(({ handle }) => handle.leadership.isLeading());
+  return groupNodes.map(({ groupNode, handle, view }) => ({
+    node: groupNode.name,
     isLeading: handle.leadership.isLeading(),
-    leader: seats.find((other) => other.seat.id === view.leader)?.seat.name,
+    leader: groupNodes.find((other) => other.groupNode.id === view.leader)?.groupNode.name,
     term: view.term,
-    isMember: leader === undefined ? view.self !== 'outside' : leader.view.members.some(({ id }) => id === seat.id),
-    index: seat.ledger.index,
-    chain: seat.ledger.chainHash,
+    isMember:
+      leader === undefined ? view.self !== 'outside' : leader.view.members.some(({ id }) => id === groupNode.id),
+    index: groupNode.cells.index,
+    chain: groupNode.cells.chainHash,
   }));
 }

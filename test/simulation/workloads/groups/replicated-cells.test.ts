@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import type { RegisterAction } from '../../checking/register-model.ts';
 import { type AppliedCellCommand, encodeCellCommand, ReplicatedCells } from './replicated-cells.ts';
 
-function ledgerWith(seen: (AppliedCellCommand | string)[] = []): ReplicatedCells {
+function cellsWith(seen: (AppliedCellCommand | string)[] = []): ReplicatedCells {
   return new ReplicatedCells({
     applied: (applied) => seen.push(applied),
     restored: (index, chain) => seen.push(`${index}/${chain}`),
@@ -14,16 +14,16 @@ function entry(index: number, number: number, action: RegisterAction, attempt = 
   return { index, term, command: encodeCellCommand({ client: 'c1', number, attempt, key: 'a', action }) };
 }
 
-describe('the ledger of a simulated group', () => {
-  it('does an order once and answers it again', () => {
+describe('replicated cells', () => {
+  it('apply a command once and return the same reply to a retry', () => {
     const seen: AppliedCellCommand[] = [];
-    const ledger = ledgerWith(seen);
+    const cells = cellsWith(seen);
     const append: RegisterAction = { kind: 'append', value: 'x' };
-    assert.deepEqual(ledger.apply(entry(1, 1, append)), { kind: 'done', saw: 'x' });
-    assert.deepEqual(ledger.apply(entry(2, 1, append, 2)), { kind: 'done', saw: 'x' });
-    assert.deepEqual(ledger.apply(entry(4, 2, append)), { kind: 'done', saw: 'xx' });
-    assert.deepEqual(ledger.apply(entry(5, 1, append, 3)), { kind: 'superseded' });
-    assert.equal(ledger.read('a'), 'xx');
+    assert.deepEqual(cells.apply(entry(1, 1, append)), { kind: 'done', saw: 'x' });
+    assert.deepEqual(cells.apply(entry(2, 1, append, 2)), { kind: 'done', saw: 'x' });
+    assert.deepEqual(cells.apply(entry(4, 2, append)), { kind: 'done', saw: 'xx' });
+    assert.deepEqual(cells.apply(entry(5, 1, append, 3)), { kind: 'superseded' });
+    assert.equal(cells.read('a'), 'xx');
     assert.deepEqual(
       seen.map(({ index, effective }) => [index, effective]),
       [
@@ -35,21 +35,21 @@ describe('the ledger of a simulated group', () => {
     );
   });
 
-  it('answers a swap with what was there before', () => {
-    const ledger = ledgerWith();
-    assert.deepEqual(ledger.apply(entry(1, 1, { kind: 'put', value: 'p' })), { kind: 'done', saw: '' });
+  it('reply to a swap with the value before it', () => {
+    const cells = cellsWith();
+    assert.deepEqual(cells.apply(entry(1, 1, { kind: 'put', value: 'p' })), { kind: 'done', saw: '' });
     const swap = { kind: 'swap', expected: 'p', value: 'q' } as const;
-    assert.deepEqual(ledger.apply(entry(2, 2, swap)), { kind: 'done', saw: 'p' });
-    assert.deepEqual(ledger.apply(entry(3, 3, swap)), { kind: 'done', saw: 'q' });
-    assert.equal(ledger.read('a'), 'q');
+    assert.deepEqual(cells.apply(entry(2, 2, swap)), { kind: 'done', saw: 'p' });
+    assert.deepEqual(cells.apply(entry(3, 3, swap)), { kind: 'done', saw: 'q' });
+    assert.equal(cells.read('a'), 'q');
   });
 
-  it('has another chain after another history, and the same after a snapshot', () => {
+  it('have another chain hash after another history, and the same after a snapshot', () => {
     const put: RegisterAction = { kind: 'put', value: 'p' };
     const chainOf = (...entries: ReturnType<typeof entry>[]): number => {
-      const ledger = ledgerWith();
-      for (const one of entries) ledger.apply(one);
-      return ledger.chainHash;
+      const cells = cellsWith();
+      for (const one of entries) cells.apply(one);
+      return cells.chainHash;
     };
     const whole = chainOf(entry(1, 1, put), entry(2, 2, put));
     const others = [
@@ -59,9 +59,9 @@ describe('the ledger of a simulated group', () => {
       chainOf(entry(1, 1, put), entry(1, 1, put), entry(2, 2, put)),
     ];
     assert.equal(new Set([whole, ...others]).size, 5);
-    const [source, seen] = [ledgerWith(), [] as (AppliedCellCommand | string)[]];
+    const [source, seen] = [cellsWith(), [] as (AppliedCellCommand | string)[]];
     source.apply(entry(1, 1, put));
-    const copy = ledgerWith(seen);
+    const copy = cellsWith(seen);
     const intake = copy.beginRestore();
     for (const part of source.snapshot()) intake.add(part);
     assert.deepEqual(seen, []);

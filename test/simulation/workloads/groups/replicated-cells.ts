@@ -5,7 +5,7 @@
 import { registerModel, type RegisterAction } from '../../checking/register-model.ts';
 import type { AppliedEntry, StateMachine, SnapshotRestore } from '../../../../src/consensus/state/state-machine.ts';
 
-/** What one client wants done. The number grows with each new order; the attempt with each time it is sent again. */
+/** A command of a client. The number grows with each new command, the attempt with each retry. */
 export type CellCommand = {
   readonly client: string;
   readonly number: number;
@@ -14,15 +14,15 @@ export type CellCommand = {
   readonly action: RegisterAction;
 };
 
-/** `superseded`: the client has gone on to a later order, and this one will never be done. */
+/** `superseded`: the client has sent a later command; this one never takes effect. */
 export type CellReply = { readonly kind: 'done'; readonly saw: string } | { readonly kind: 'superseded' };
 
 export type AppliedCellCommand = {
   readonly index: number;
   readonly term: number;
   readonly chain: number;
-  readonly order: CellCommand;
-  /** False: it had been done before, or was superseded. */
+  readonly command: CellCommand;
+  /** False: the command took effect before, or was superseded. */
   readonly effective: boolean;
 };
 
@@ -59,16 +59,16 @@ export class ReplicatedCells implements StateMachine<CellReply> {
   }
 
   apply(entry: AppliedEntry): CellReply {
-    const { index, term, command } = entry;
+    const { index, term, command: bytes } = entry;
     const state = this.#state;
-    const order = decodeOrder(command);
-    const last = state.clients[order.client];
-    const effective = last === undefined || last.number < order.number;
+    const command = decodeCellCommand(bytes);
+    const last = state.clients[command.client];
+    const effective = last === undefined || last.number < command.number;
     state.index = index;
-    state.chain = fold(state.chain, index, term, command);
-    const answer = effective ? this.#perform(order) : answerAgain(last, order);
-    this.#events.applied({ index, term, chain: state.chain, order, effective });
-    return answer;
+    state.chain = nextChainHash(state.chain, index, term, bytes);
+    const reply = effective ? this.#execute(command) : rememberedReply(last, command);
+    this.#events.applied({ index, term, chain: state.chain, command, effective });
+    return reply;
   }
 
   snapshot(): Iterable<Uint8Array> {
@@ -87,7 +87,7 @@ export class ReplicatedCells implements StateMachine<CellReply> {
     };
   }
 
-  #perform({ client, number, key, action }: CellCommand): CellReply {
+  #execute({ client, number, key, action }: CellCommand): CellReply {
     const before = this.read(key);
     const after = registerModel.after(before, action, false) ?? before;
     this.#state.cells[key] = after;
@@ -97,16 +97,16 @@ export class ReplicatedCells implements StateMachine<CellReply> {
   }
 }
 
-function answerAgain(last: State['clients'][string] | undefined, order: CellCommand): CellReply {
-  return last?.number === order.number ? last.answer : { kind: 'superseded' };
+function rememberedReply(last: State['clients'][string] | undefined, command: CellCommand): CellReply {
+  return last?.number === command.number ? last.answer : { kind: 'superseded' };
 }
 
-export function encodeCellCommand(order: CellCommand): Uint8Array {
-  return encodeText(JSON.stringify(order));
+export function encodeCellCommand(command: CellCommand): Uint8Array {
+  return encodeText(JSON.stringify(command));
 }
 
-function decodeOrder(command: Uint8Array): CellCommand {
-  return JSON.parse(decodeText(command)) as CellCommand;
+function decodeCellCommand(bytes: Uint8Array): CellCommand {
+  return JSON.parse(decodeText(bytes)) as CellCommand;
 }
 
 const encoder = new TextEncoder();
@@ -120,14 +120,14 @@ function decodeText(bytes: Uint8Array): string {
   return decoder.decode(bytes);
 }
 
-/** Small ones, so that much happens between the first and the last of them. */
+/** Small parts, so that crashes can come between the first and the last. */
 function* partsOf(bytes: Uint8Array): Generator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += partBytes) yield bytes.subarray(at, at + partBytes);
 }
 
 const partBytes = 100;
 
-function fold(chain: number, index: number, term: number, command: Uint8Array): number {
+function nextChainHash(chain: number, index: number, term: number, command: Uint8Array): number {
   let sum = Math.imul(chain ^ index, 0x01000193) ^ term;
   for (const byte of command) sum = Math.imul(sum ^ byte, 0x01000193);
   return (sum ^ (sum >>> 15)) >>> 0;

@@ -1,22 +1,22 @@
-/** The JSON that fake runners execute in place of JavaScript: how the units of each workflow behave. */
+/** Fake code: the JSON that fake runners execute in place of JavaScript; it says how the units of each workflow behave. */
 
 export type FakeCodeBehaviour = {
-  /** What one item or iteration takes, about. */
+  /** The mean duration of one item or iteration. */
   readonly itemMs: number;
-  /** How many of a hundred items go wrong; another lot with each run. */
+  /** The percentage of items that fail; each run draws other items. */
   readonly failingPercent?: number;
-  /** How many items there are, where only the code knows. */
+  /** The number of items, where only the code knows it. */
   readonly items?: number;
-  /** False: it has nothing for those after it. */
-  readonly handsOn?: boolean;
-  /** The item that a search is for. */
+  /** False: the workflow has no output for its successors. */
+  readonly hasOutput?: boolean;
+  /** The item that a search finds. */
   readonly finds?: number;
   /**
-   * `throws`: setup throws. `dies`: the process ends after its first item. `hangs`: it never ends. `deaf`: it never ends
-   * and does not hear that it should. `babbles`: it breaks the words between runner and worker.
+   * `throws`: setup throws. `crashes`: the process exits after its first item. `hangs`: the unit never ends.
+   * `ignoresStop`: it never ends and ignores the stop command. `sendsGarbage`: it violates the runner protocol.
    */
-  readonly trouble?: 'throws' | 'dies' | 'hangs' | 'deaf' | 'babbles';
-  /** `trouble` strikes only in the first so many runs of a unit. */
+  readonly trouble?: 'throws' | 'crashes' | 'hangs' | 'ignoresStop' | 'sendsGarbage';
+  /** Only the first so many runs of a unit have the trouble. */
   readonly troubleRuns?: number;
   /** Only this unit has the trouble. */
   readonly troubleUnit?: number;

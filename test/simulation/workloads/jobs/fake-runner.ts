@@ -15,26 +15,26 @@ import type { WorkflowFacts } from '../../../../src/jobs/workflow-facts.ts';
 import type { ItemCounts } from '../../checking/job-observations.ts';
 import { type FakeCodeBehaviour, decodeFakeCode, type FakeCode } from './fake-code.ts';
 
-/** One run of a unit, as its witness knows it. */
+/** Receives what one run of a unit does. */
 export type ObservedRun = {
   readonly run: number;
-  /** How often this unit has been begun before, anywhere. */
+  /** How often this unit was started before, on any node. */
   readonly runsBefore: number;
   acted(): void;
-  ended(how: string, totals: ItemCounts): void;
-  inconsistent(why: string): void;
+  ended(outcome: string, totals: ItemCounts): void;
+  inconsistent(message: string): void;
 };
 
 export type RunnerObserver = {
-  started(order: UnitSpec, bytes: Uint8Array, under: Pick<RunWord, 'attempt' | 'fence'>): ObservedRun;
+  started(spec: UnitSpec, bytes: Uint8Array, assigned: Pick<RunCommand, 'attempt' | 'fence'>): ObservedRun;
 };
 
-type RunWord = Extract<RunnerCommand, { readonly kind: 'run' }>;
+type RunCommand = Extract<RunnerCommand, { readonly kind: 'run' }>;
 
-/** What an item gives: which it is, and whose word that is. */
+/** The result of an item: its number, and the run that produced it. */
 export type ItemResult = { readonly item: number; readonly run: number };
 
-/** What setup hands to all units of its workflow. */
+/** The output of setup, which all units of its workflow get. */
 function setupData(job: string, workflow: number): string {
   return `${job}/${workflow}`;
 }
@@ -44,131 +44,131 @@ const hangTickMs = 400;
 const progressMs = 100;
 const stoppedMsMax = 20;
 
-export function fakeRunner(channel: ProgramEndpoint, witness: RunnerObserver): void {
-  const runner = new Runner(channel, witness);
-  channel.receive((body) => runner.heard(runnerCommandCodec.decode(body)));
+export function fakeRunner(channel: ProgramEndpoint, observer: RunnerObserver): void {
+  const runner = new Runner(channel, observer);
+  channel.receive((body) => runner.onCommand(runnerCommandCodec.decode(body)));
   channel.send(runnerEventCodec.encode({ kind: 'ready', prefetch: undefined }));
 }
 
 class Runner {
   readonly #channel: ProgramEndpoint;
-  readonly #witness: RunnerObserver;
+  readonly #observer: RunnerObserver;
   readonly #codes = new Map<string, FakeCode>();
   #submitter: string | undefined;
-  #now: { readonly number: number; readonly work: UnitWork } | undefined;
+  #current: { readonly number: number; readonly work: UnitWork } | undefined;
 
-  constructor(channel: ProgramEndpoint, witness: RunnerObserver) {
+  constructor(channel: ProgramEndpoint, observer: RunnerObserver) {
     this.#channel = channel;
-    this.#witness = witness;
+    this.#observer = observer;
   }
 
-  heard(word: RunnerCommand): void {
-    if (word.kind === 'run') return this.#run(word);
-    if (this.#now?.number === word.runId) this.#now.work.stop();
+  onCommand(command: RunnerCommand): void {
+    if (command.kind === 'run') return this.#run(command);
+    if (this.#current?.number === command.runId) this.#current.work.stop();
   }
 
-  #run({ runId: number, spec: bytes, code, ...under }: RunWord): void {
-    const order = decodeUnitSpec(bytes);
-    const witnessed = this.#witness.started(order, bytes, under);
-    if (code !== undefined) this.#codes.set(order.bundle, decodeFakeCode(code));
-    const known = this.#codes.get(order.bundle);
-    if (this.#now?.work.isOver === false) witnessed.inconsistent('its runner runs something else');
-    if (known === undefined) return witnessed.inconsistent('nobody gave the code to its runner');
-    if ((this.#submitter ??= order.submitter) !== order.submitter)
-      witnessed.inconsistent("its runner is somebody else's");
-    const say = (word: RunnerEvent): void => this.#channel.send(runnerEventCodec.encode(word));
-    const work = new UnitWork({ number, order, known, witnessed, say, channel: this.#channel });
-    this.#now = { number, work };
+  #run({ runId: number, spec: bytes, code, ...assigned }: RunCommand): void {
+    const spec = decodeUnitSpec(bytes);
+    const observed = this.#observer.started(spec, bytes, assigned);
+    if (code !== undefined) this.#codes.set(spec.bundle, decodeFakeCode(code));
+    const fakeCode = this.#codes.get(spec.bundle);
+    if (this.#current?.work.hasEnded === false) observed.inconsistent('its runner runs another unit');
+    if (fakeCode === undefined) return observed.inconsistent('its runner never got the code');
+    if ((this.#submitter ??= spec.submitter) !== spec.submitter)
+      observed.inconsistent('its runner belongs to another submitter');
+    const send = (event: RunnerEvent): void => this.#channel.send(runnerEventCodec.encode(event));
+    const work = new UnitWork({ number, spec, fakeCode, observed, send, channel: this.#channel });
+    this.#current = { number, work };
     work.start();
   }
 }
 
-type WorkSpec = {
+type UnitWorkOptions = {
   readonly number: number;
-  readonly order: UnitSpec;
-  readonly known: FakeCode;
-  readonly witnessed: ObservedRun;
-  readonly say: (word: RunnerEvent) => void;
+  readonly spec: UnitSpec;
+  readonly fakeCode: FakeCode;
+  readonly observed: ObservedRun;
+  readonly send: (event: RunnerEvent) => void;
   readonly channel: ProgramEndpoint;
 };
 
 class UnitWork {
-  readonly #spec: WorkSpec;
+  readonly #options: UnitWorkOptions;
   readonly #facts: WorkflowFacts;
   readonly #behaviour: FakeCodeBehaviour;
   readonly #random: Random;
   /** Items of a batch, iterations of a load. */
   readonly #from: number;
   readonly #count: number;
-  /** Users of a load work side by side. */
-  readonly #atOnce: number;
-  /** Items or iterations that are over; some of them failed. */
+  /** Virtual users of a load run concurrently. */
+  readonly #concurrency: number;
+  /** Finished items or iterations, failed ones included. */
   #done = 0;
   #failed = 0;
-  #toldMs: number;
+  #reportedMs: number;
   #cancel: Cancel | undefined;
-  isOver = false;
+  hasEnded = false;
 
-  constructor(spec: WorkSpec) {
-    const { order, known, witnessed, channel } = spec;
-    this.#spec = spec;
-    this.#facts = JSON.parse(order.facts) as WorkflowFacts;
-    this.#behaviour = known.workflows[this.#facts.name] ?? { itemMs: 10 };
-    this.#random = new Random(`${order.seed}/${witnessed.run}`);
-    this.#toldMs = channel.clock.nowMs();
-    this.#from = order.items?.from ?? 0;
-    this.#atOnce = this.#facts.load === undefined ? 1 : (order.users?.count ?? this.#facts.load.vus);
-    this.#count = countOf(order, this.#facts, this.#behaviour);
+  constructor(options: UnitWorkOptions) {
+    const { spec, fakeCode, observed, channel } = options;
+    this.#options = options;
+    this.#facts = JSON.parse(spec.facts) as WorkflowFacts;
+    this.#behaviour = fakeCode.workflows[this.#facts.name] ?? { itemMs: 10 };
+    this.#random = new Random(`${spec.seed}/${observed.run}`);
+    this.#reportedMs = channel.clock.nowMs();
+    this.#from = spec.items?.from ?? 0;
+    this.#concurrency = this.#facts.load === undefined ? 1 : (spec.users?.count ?? this.#facts.load.vus);
+    this.#count = countOf(spec, this.#facts, this.#behaviour);
   }
 
   start(): void {
-    const { number, say } = this.#spec;
-    say({ kind: 'started', runId: number });
-    this.#checkOrder();
+    const { number, send } = this.#options;
+    send({ kind: 'started', runId: number });
+    this.#checkSpec();
     this.#tick();
   }
 
   stop(): void {
-    if (this.isOver || this.#trouble() === 'deaf') return;
+    if (this.hasEnded || this.#trouble() === 'ignoresStop') return;
     this.#cancel?.();
-    this.#later(this.#random.between(0, stoppedMsMax), () => this.#end('cancelled'));
+    this.#schedule(this.#random.between(0, stoppedMsMax), () => this.#end('cancelled'));
   }
 
-  /** What was handed to it by those before it. */
-  #checkOrder(): void {
-    const { order, known, witnessed } = this.#spec;
-    const context = JSON.parse(order.context) as Readonly<Record<string, unknown>>;
+  /** Checks the outputs of preceding workflows and of setup. */
+  #checkSpec(): void {
+    const { spec, fakeCode, observed } = this.#options;
+    const context = JSON.parse(spec.context) as Readonly<Record<string, unknown>>;
     for (const before of this.#facts.after)
-      if (context[before] === undefined && known.workflows[before]?.handsOn !== false)
-        witnessed.inconsistent(`it has nothing of ${before}, which came before it`);
-    if ((order.phase !== 'work' && order.phase !== 'finish') || !this.#facts.hasSetup) return;
-    const wanted = JSON.stringify(setupData(order.job, order.workflow));
-    // After a setup that failed there is nothing to hand on.
-    if (order.data !== wanted && (order.phase === 'work' || order.data !== undefined))
-      witnessed.inconsistent(`it got ${order.data ?? 'nothing'} from setup, not ${wanted}`);
+      if (context[before] === undefined && fakeCode.workflows[before]?.hasOutput !== false)
+        observed.inconsistent(`it has no output of ${before}, which precedes it`);
+    if ((spec.phase !== 'work' && spec.phase !== 'finish') || !this.#facts.hasSetup) return;
+    const expected = JSON.stringify(setupData(spec.job, spec.workflow));
+    // A setup that failed has no output.
+    if (spec.data !== expected && (spec.phase === 'work' || spec.data !== undefined))
+      observed.inconsistent(`it got ${spec.data ?? 'nothing'} from setup, not ${expected}`);
   }
 
   #trouble(): FakeCodeBehaviour['trouble'] {
     const { trouble, troubleRuns = Infinity, troubleUnit } = this.#behaviour;
-    const { order, witnessed } = this.#spec;
-    if (witnessed.runsBefore >= troubleRuns || order.phase === 'finish') return undefined;
-    const isMeant = order.phase === 'plan' ? trouble === 'throws' : (troubleUnit ?? order.unit) === order.unit;
-    return isMeant ? trouble : undefined;
+    const { spec, observed } = this.#options;
+    if (observed.runsBefore >= troubleRuns || spec.phase === 'finish') return undefined;
+    const isAffected = spec.phase === 'plan' ? trouble === 'throws' : (troubleUnit ?? spec.unit) === spec.unit;
+    return isAffected ? trouble : undefined;
   }
 
   #tick(): void {
     const trouble = this.#trouble();
-    const isStuck = trouble === 'hangs' || trouble === 'deaf';
+    const isStuck = trouble === 'hangs' || trouble === 'ignoresStop';
     const step = Math.max(1, Math.ceil(this.#count / ticksMax));
-    const rounds = Math.max(1, Math.min(step, this.#left()) / this.#atOnce);
-    const takes = this.#random.between(0.5, 1.5) * this.#behaviour.itemMs * rounds;
-    this.#later(isStuck && this.#done > 0 ? hangTickMs : takes, () => {
-      this.#spec.witnessed.acted();
+    const rounds = Math.max(1, Math.min(step, this.#left()) / this.#concurrency);
+    const durationMs = this.#random.between(0.5, 1.5) * this.#behaviour.itemMs * rounds;
+    this.#schedule(isStuck && this.#done > 0 ? hangTickMs : durationMs, () => {
+      this.#options.observed.acted();
       if (trouble === 'throws') return this.#end('failed', 'WORKFLOW_FAILED');
       if (isStuck && this.#done > 0) return this.#tick();
       this.#work(Math.min(step, this.#left()));
-      if (trouble === 'dies') throw new Error('the code has ended its process');
-      if (trouble === 'babbles') return this.#spec.channel.send(Uint8Array.of(9, 9, 9));
+      if (trouble === 'crashes') throw new Error('the fake code crashes its process');
+      if (trouble === 'sendsGarbage') return this.#options.channel.send(Uint8Array.of(9, 9, 9));
       if (this.#hasFound() || this.#hasStopped() || (this.#left() === 0 && !isStuck)) return this.#end('completed');
       this.#report();
       this.#tick();
@@ -197,11 +197,11 @@ class UnitWork {
   }
 
   #report(): void {
-    const { number, say, channel } = this.#spec;
+    const { number, send, channel } = this.#options;
     const nowMs = channel.clock.nowMs();
-    if (nowMs - this.#toldMs < progressMs) return;
-    this.#toldMs = nowMs;
-    say({
+    if (nowMs - this.#reportedMs < progressMs) return;
+    this.#reportedMs = nowMs;
+    send({
       kind: 'progress',
       runId: number,
       completed: this.#done - this.#failed,
@@ -210,19 +210,19 @@ class UnitWork {
     });
   }
 
-  #end(what: 'completed' | 'failed' | 'cancelled', code?: string): void {
-    if (this.isOver) return;
-    this.isOver = true;
-    const { number, say, witnessed } = this.#spec;
+  #end(outcome: 'completed' | 'failed' | 'cancelled', code?: string): void {
+    if (this.hasEnded) return;
+    this.hasEnded = true;
+    const { number, send, observed } = this.#options;
     const totals = { completed: this.#done - this.#failed, failed: this.#failed };
-    witnessed.ended(what, totals);
-    const output = what === 'completed' ? new TextEncoder().encode(JSON.stringify(this.#output())) : undefined;
-    const why = code === undefined ? undefined : 'the code says so';
+    observed.ended(outcome, totals);
+    const output = outcome === 'completed' ? new TextEncoder().encode(JSON.stringify(this.#output())) : undefined;
+    const why = code === undefined ? undefined : 'the fake code fails';
     const found = this.#hasFound() ? true : undefined;
-    say({
+    send({
       kind: 'ended',
       runId: number,
-      outcome: what,
+      outcome,
       ...totals,
       summary: undefined,
       output,
@@ -235,12 +235,12 @@ class UnitWork {
   }
 
   #output(): unknown {
-    const { order } = this.#spec;
+    const { spec } = this.#options;
     const { batch, style, hasSetup } = this.#facts;
-    const data = hasSetup ? setupData(order.job, order.workflow) : undefined;
-    if (order.phase === 'plan') return planOutput(data, batch?.items === undefined ? this.#behaviour.items : undefined);
-    if (style === 'load' || order.phase === 'finish') return data ?? null;
-    const resultOf = (item: number): ItemResult => ({ item, run: this.#spec.witnessed.run });
+    const data = hasSetup ? setupData(spec.job, spec.workflow) : undefined;
+    if (spec.phase === 'plan') return planOutput(data, batch?.items === undefined ? this.#behaviour.items : undefined);
+    if (style === 'load' || spec.phase === 'finish') return data ?? null;
+    const resultOf = (item: number): ItemResult => ({ item, run: this.#options.observed.run });
     if (this.#hasFound()) {
       const index = this.#behaviour.finds ?? -1;
       return { index, value: resultOf(index) };
@@ -248,9 +248,9 @@ class UnitWork {
     return Array.from({ length: this.#count }, (_, at) => resultOf(this.#from + at));
   }
 
-  #later(delayMs: number, run: () => void): void {
-    this.#cancel = this.#spec.channel.clock.schedule(delayMs, () => {
-      if (!this.isOver) run();
+  #schedule(delayMs: number, run: () => void): void {
+    this.#cancel = this.#options.channel.clock.schedule(delayMs, () => {
+      if (!this.hasEnded) run();
     });
   }
 }
@@ -259,10 +259,10 @@ function planOutput(data: unknown, items: number | undefined): PlanOutput {
   return { ...(data === undefined ? {} : { data }), ...(items === undefined ? {} : { items: { count: items } }) };
 }
 
-function countOf(order: UnitSpec, { load, batch }: WorkflowFacts, behaviour: FakeCodeBehaviour): number {
-  if (order.phase === 'plan' || order.phase === 'finish') return 0;
-  if (batch !== undefined) return order.items?.count ?? batch.items ?? behaviour.items ?? 0;
-  const users = order.users?.count ?? load?.vus ?? 1;
+function countOf(spec: UnitSpec, { load, batch }: WorkflowFacts, behaviour: FakeCodeBehaviour): number {
+  if (spec.phase === 'plan' || spec.phase === 'finish') return 0;
+  if (batch !== undefined) return spec.items?.count ?? batch.items ?? behaviour.items ?? 0;
+  const users = spec.users?.count ?? load?.vus ?? 1;
   const inTime = Math.floor((load?.durationMs ?? 0) / behaviour.itemMs) * users;
-  return order.iterations ?? load?.iterations ?? inTime;
+  return spec.iterations ?? load?.iterations ?? inTime;
 }

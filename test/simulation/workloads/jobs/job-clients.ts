@@ -1,6 +1,6 @@
 /**
- * Clients of simulated jobs: submit through some node, retry through others, watch, cancel, read results. Also
- * duplicate submits and reused keys.
+ * Clients of simulated jobs: they submit through some node, retry through others, watch, cancel and read results. They
+ * also duplicate submissions and reuse keys.
  */
 import { errorTable } from '../../../../src/base/error-table.ts';
 import type { Random } from '../../../../src/base/random.ts';
@@ -18,55 +18,55 @@ export type JobClientsOptions = {
   readonly random: Random;
   readonly plans: JobPlanGenerator;
   readonly observe: WorkloadContext['observe'];
-  /** About how long until the next job comes. */
+  /** The mean delay between two jobs. */
   readonly pauseMs: number;
-  /** How many jobs come at once now and then. */
+  /** How many jobs a burst has; 0 for no bursts. */
   readonly burstSize: number;
-  /** How long a job may go on after its cancelling was acknowledged. */
+  /** How long units may still act after a cancel was acknowledged. */
   readonly cancelGraceMs: number;
 };
 
 type Accepted = { readonly plan: JobPlan; readonly job: string };
 
 const timeoutsMs = [1_500, 3_000, 6_000];
-const patienceMs = 16_000;
-const againMsMax = 400;
-const lookMsMax = 1_200;
+const retryLimitMs = 16_000;
+const retryMsMax = 400;
+const pollMsMax = 1_200;
 const watchWaitMs = 1_500;
-const crowdChance = 0.12;
-/** The order of words has no meaning; these are words of other content. */
+const burstChance = 0.12;
+/** A request that reuses a key differs in this timeout. */
 const otherTimeoutMs = 17_000;
 
 export class JobClients {
-  readonly #spec: JobClientsOptions;
+  readonly #options: JobClientsOptions;
   readonly #random: Random;
-  readonly #errands: JobRequester;
+  readonly #requester: JobRequester;
   readonly #accepted = new Map<string, Accepted>();
-  #isOver = false;
+  #isStopped = false;
 
-  constructor(spec: JobClientsOptions) {
-    this.#spec = spec;
-    this.#random = spec.random;
-    this.#errands = new JobRequester(spec.world, spec.observe);
+  constructor(options: JobClientsOptions) {
+    this.#options = options;
+    this.#random = options.random;
+    this.#requester = new JobRequester(options.world, options.observe);
   }
 
   start(): void {
-    if (this.#isOver) return;
-    const { burstSize, plans, pauseMs } = this.#spec;
-    const isCrowd = burstSize > 0 && this.#random.chance(crowdChance);
-    if (isCrowd) for (let at = 0; at < burstSize; at++) this.submit(plans.draw('small'));
+    if (this.#isStopped) return;
+    const { burstSize, plans, pauseMs } = this.#options;
+    const isBurst = burstSize > 0 && this.#random.chance(burstChance);
+    if (isBurst) for (let at = 0; at < burstSize; at++) this.submit(plans.draw('small'));
     else this.submit(plans.draw());
-    this.#later(this.#random.between(0, 2 * pauseMs), () => this.start());
+    this.#schedule(this.#random.between(0, 2 * pauseMs), () => this.start());
   }
 
-  /** No new jobs from now on. */
+  /** Submits no new jobs from now on. */
   stopSubmitting(): void {
-    this.#isOver = true;
+    this.#isStopped = true;
   }
 
-  /** Asks for each accepted job for the last time. */
+  /** Reads each accepted job for the last time. */
   readAllJobs(): void {
-    for (const accepted of this.#accepted.values()) this.#lookOnce(accepted, 8);
+    for (const accepted of this.#accepted.values()) this.#readOnce(accepted, 8);
   }
 
   submit(drawn: JobPlan): void {
@@ -74,30 +74,31 @@ export class JobClients {
     const startAtMs =
       startAfterMs === undefined ? undefined : worldStartWallMs + Math.ceil(this.#nowMs() + startAfterMs);
     const plan = startAtMs === undefined ? drawn : { ...drawn, request: { ...drawn.request, startAtMs } };
-    this.#spec.observe({ kind: 'jobWanted', plan });
-    this.#store(plan, this.#nowMs() + patienceMs);
+    this.#options.observe({ kind: 'jobSubmitted', plan });
+    this.#store(plan, this.#nowMs() + retryLimitMs);
   }
 
   #store(plan: JobPlan, giveUpMs: number): void {
     const { code, request } = plan;
-    this.#ask({ verb: 'store', sha256: request.bundle, code }, (outcome) => {
+    this.#request({ verb: 'store', sha256: request.bundle, code }, (outcome) => {
       if (outcome?.ok === true) return this.#send(plan, giveUpMs, this.#random.chance(0.1) ? 2 : 1);
-      if (this.#nowMs() < giveUpMs) this.#later(this.#random.between(1, againMsMax), () => this.#store(plan, giveUpMs));
+      if (this.#nowMs() < giveUpMs)
+        this.#schedule(this.#random.between(1, retryMsMax), () => this.#store(plan, giveUpMs));
     });
   }
 
-  /** What has no key is sent once. */
+  /** A submission without an idempotency key is sent once. */
   #send(plan: JobPlan, giveUpMs: number, copies: number): void {
     const hasKey = plan.request.idempotencyKey !== undefined;
     for (let copy = 0; copy < (hasKey ? copies : 1); copy++) {
-      this.#ask(this.#question('submit', plan, plan.request), (outcome) => {
-        if (outcome?.ok === true) return this.#wasAccepted(plan, JSON.parse(outcome.value) as SubmitReply);
+      this.#request(this.#requestOf('submit', plan, plan.request), (outcome) => {
+        if (outcome?.ok === true) return this.#onAccepted(plan, JSON.parse(outcome.value) as SubmitReply);
         const error = outcome?.error;
         if (error?.code === 'UNKNOWN_BUNDLE') return this.#store(plan, giveUpMs);
         if (error !== undefined && !errorTable[error.code].retryable)
-          this.#spec.observe({ kind: 'jobRefused', plan, code: error.code, message: error.message });
+          this.#options.observe({ kind: 'jobRefused', plan, code: error.code, message: error.message });
         else if (copy === 0 && hasKey && this.#nowMs() < giveUpMs && !this.#isAccepted(plan))
-          this.#later(this.#random.between(1, againMsMax), () => this.#send(plan, giveUpMs, 1));
+          this.#schedule(this.#random.between(1, retryMsMax), () => this.#send(plan, giveUpMs, 1));
       });
     }
   }
@@ -106,147 +107,147 @@ export class JobClients {
     return [...this.#accepted.values()].some((one) => one.plan === plan);
   }
 
-  #wasAccepted(plan: JobPlan, { jobId: job, isNew }: SubmitReply): void {
-    this.#spec.observe({ kind: 'jobAccepted', plan, job, isNew });
+  #onAccepted(plan: JobPlan, { jobId: job, isNew }: SubmitReply): void {
+    this.#options.observe({ kind: 'jobAccepted', plan, job, isNew });
     if (this.#accepted.has(job)) return;
     const accepted = { plan, job };
     this.#accepted.set(job, accepted);
     const { cancelAfterMs, request } = plan;
-    if (cancelAfterMs !== undefined) this.#later(cancelAfterMs, () => this.#cancel(accepted));
+    if (cancelAfterMs !== undefined) this.#schedule(cancelAfterMs, () => this.#cancel(accepted));
     if (request.idempotencyKey !== undefined && this.#random.chance(0.15))
-      this.#later(this.#random.between(0, 4_000), () => this.#send(plan, this.#nowMs() + patienceMs, 1));
+      this.#schedule(this.#random.between(0, 4_000), () => this.#send(plan, this.#nowMs() + retryLimitMs, 1));
     if (request.idempotencyKey !== undefined && this.#random.chance(0.05))
-      this.#later(this.#random.between(0, 4_000), () => this.#reuseKey(plan));
+      this.#schedule(this.#random.between(0, 4_000), () => this.#submitOtherWithKey(plan));
     this.#follow(accepted, 0);
   }
 
-  /** The same key for something else. */
-  #reuseKey(plan: JobPlan): void {
-    const words = { ...plan.request, timeoutMs: otherTimeoutMs };
-    this.#ask(this.#question('submit', plan, words), (outcome) => {
-      if (outcome?.ok === true) this.#spec.observe({ kind: 'keyStolen', plan });
+  /** Submits a different request under the same key. */
+  #submitOtherWithKey(plan: JobPlan): void {
+    const request = { ...plan.request, timeoutMs: otherTimeoutMs };
+    this.#request(this.#requestOf('submit', plan, request), (outcome) => {
+      if (outcome?.ok === true) this.#options.observe({ kind: 'keyReused', plan });
     });
   }
 
   #cancel(accepted: Accepted): void {
     const { plan, job } = accepted;
-    const { observe, cancelGraceMs: graceMs } = this.#spec;
-    observe({ kind: 'cancelWanted', job });
-    this.#ask(this.#question('cancel', plan, { jobId: job }), (outcome) => {
+    const { observe, cancelGraceMs: graceMs } = this.#options;
+    observe({ kind: 'cancelRequested', job });
+    this.#request(this.#requestOf('cancel', plan, { jobId: job }), (outcome) => {
       if (outcome?.ok === true) {
         const { status } = JSON.parse(outcome.value) as SubmitReply;
-        return observe({ kind: 'cancelTold', job, status, graceMs });
+        return observe({ kind: 'cancelAcknowledged', job, status, graceMs });
       }
       const error = outcome?.error;
       if (error?.code === 'UNKNOWN_JOB') return observe({ kind: 'jobUnknown', job });
-      // It may be over already, which is no mistake of anybody.
+      // An error that is not retryable: the job has already ended.
       if (error === undefined || errorTable[error.code].retryable)
-        this.#later(this.#random.between(1, againMsMax), () => this.#cancel(accepted));
+        this.#schedule(this.#random.between(1, retryMsMax), () => this.#cancel(accepted));
     });
   }
 
   #follow(accepted: Accepted, version: number): void {
     const { plan, job } = accepted;
-    const askedMs = this.#nowMs();
+    const requestedMs = this.#nowMs();
     if (plan.kind === 'small' || this.#random.chance(0.3)) {
-      return this.#later(this.#random.between(0, lookMsMax), () => {
-        this.#show(accepted, (isEnd) => {
-          if (!isEnd) this.#follow(accepted, version);
+      return this.#schedule(this.#random.between(0, pollMsMax), () => {
+        this.#show(accepted, (hasEnded) => {
+          if (!hasEnded) this.#follow(accepted, version);
         });
       });
     }
-    const words = { jobId: job, afterVersion: version, waitMs: watchWaitMs };
-    this.#ask(this.#question('watch', plan, words), (outcome) => {
+    const request = { jobId: job, afterVersion: version, waitMs: watchWaitMs };
+    this.#request(this.#requestOf('watch', plan, request), (outcome) => {
       if (outcome?.ok !== true) {
-        if (outcome?.error.code === 'UNKNOWN_JOB') return this.#spec.observe({ kind: 'jobUnknown', job });
-        return this.#later(this.#random.between(1, againMsMax), () => this.#follow(accepted, version));
+        if (outcome?.error.code === 'UNKNOWN_JOB') return this.#options.observe({ kind: 'jobUnknown', job });
+        return this.#schedule(this.#random.between(1, retryMsMax), () => this.#follow(accepted, version));
       }
       const progress = JSON.parse(outcome.value) as JobProgress;
       const { status, completed, failed } = progress;
-      // Progress is not final until it is over.
+      // Totals of a job under way are not final.
       const totals = { completed, failed };
-      this.#observe({ job, status, totals, code: undefined, attempts: undefined, askedMs });
-      if (isTerminalStatus(status)) this.#askResult(accepted);
-      else this.#later(this.#random.between(0, lookMsMax / 4), () => this.#follow(accepted, progress.version));
+      this.#observe({ job, status, totals, code: undefined, attempts: undefined, requestedMs });
+      if (isTerminalStatus(status)) this.#readResult(accepted);
+      else this.#schedule(this.#random.between(0, pollMsMax / 4), () => this.#follow(accepted, progress.version));
     });
   }
 
-  #show(accepted: Accepted, done: (isEnd: boolean) => void): void {
+  #show(accepted: Accepted, done: (hasEnded: boolean) => void): void {
     const { plan, job } = accepted;
-    const askedMs = this.#nowMs();
-    this.#ask(this.#question('show', plan, { jobId: job }), (outcome) => {
+    const requestedMs = this.#nowMs();
+    this.#request(this.#requestOf('show', plan, { jobId: job }), (outcome) => {
       if (outcome?.ok !== true) {
-        if (outcome?.error.code === 'UNKNOWN_JOB') this.#spec.observe({ kind: 'jobUnknown', job });
+        if (outcome?.error.code === 'UNKNOWN_JOB') this.#options.observe({ kind: 'jobUnknown', job });
         return done(false);
       }
-      const shown = JSON.parse(outcome.value) as JobView;
-      const { status } = shown;
-      this.#observe(sightOf(shown, askedMs));
-      if (isTerminalStatus(status)) this.#askResult(accepted);
+      const view = JSON.parse(outcome.value) as JobView;
+      const { status } = view;
+      this.#observe(observedJobOf(view, requestedMs));
+      if (isTerminalStatus(status)) this.#readResult(accepted);
       done(isTerminalStatus(status));
     });
   }
 
-  #lookOnce(accepted: Accepted, tries: number): void {
+  #readOnce(accepted: Accepted, attemptsLeft: number): void {
     const { plan, job } = accepted;
-    const askedMs = this.#nowMs();
-    this.#ask(this.#question('show', plan, { jobId: job }), (outcome) => {
+    const requestedMs = this.#nowMs();
+    this.#request(this.#requestOf('show', plan, { jobId: job }), (outcome) => {
       if (outcome?.ok === true) {
-        return this.#observe(sightOf(JSON.parse(outcome.value) as JobView, askedMs));
+        return this.#observe(observedJobOf(JSON.parse(outcome.value) as JobView, requestedMs));
       }
-      if (outcome?.error.code === 'UNKNOWN_JOB') return this.#spec.observe({ kind: 'jobUnknown', job });
-      if (tries > 0) this.#later(againMsMax, () => this.#lookOnce(accepted, tries - 1));
+      if (outcome?.error.code === 'UNKNOWN_JOB') return this.#options.observe({ kind: 'jobUnknown', job });
+      if (attemptsLeft > 0) this.#schedule(retryMsMax, () => this.#readOnce(accepted, attemptsLeft - 1));
     });
   }
 
-  #askResult(accepted: Accepted): void {
+  #readResult(accepted: Accepted): void {
     const { plan, job } = accepted;
-    if (this.#random.chance(0.3)) this.#askReport(accepted);
-    this.#ask(this.#question('result', plan, { jobId: job }), (outcome) => {
+    if (this.#random.chance(0.3)) this.#readReport(accepted);
+    this.#request(this.#requestOf('result', plan, { jobId: job }), (outcome) => {
       if (outcome?.ok !== true) return;
       const { results } = JSON.parse(outcome.value) as { results?: Readonly<Record<string, unknown>> };
-      if (results !== undefined) this.#spec.observe({ kind: 'resultSeen', job, results });
+      if (results !== undefined) this.#options.observe({ kind: 'resultRead', job, results });
     });
   }
 
-  #askReport({ plan, job }: Accepted): void {
-    const askedMs = this.#nowMs();
-    this.#ask(this.#question('report', plan, { jobId: job }), (outcome) => {
+  #readReport({ plan, job }: Accepted): void {
+    const requestedMs = this.#nowMs();
+    this.#request(this.#requestOf('report', plan, { jobId: job }), (outcome) => {
       if (outcome?.ok !== true) return;
       const { status, totals } = JSON.parse(outcome.value) as Pick<JobView, 'status' | 'totals'>;
-      this.#observe({ job, status, totals, code: undefined, attempts: undefined, askedMs });
+      this.#observe({ job, status, totals, code: undefined, attempts: undefined, requestedMs });
     });
   }
 
-  #observe(sight: ObservedJob): void {
-    this.#spec.observe({ kind: 'jobSeen', sight });
+  #observe(view: ObservedJob): void {
+    this.#options.observe({ kind: 'jobObserved', view });
   }
 
-  #question(
+  #requestOf(
     verb: Exclude<SimulatedJobRequest['verb'], 'store'>,
     { submitter }: JobPlan,
-    words: unknown,
+    request: unknown,
   ): SimulatedJobRequest {
-    return { verb, words, submitter };
+    return { verb, request, submitter };
   }
 
-  #ask(question: SimulatedJobRequest, answered: JobReplyHandler): void {
-    const { world } = this.#spec;
+  #request(request: SimulatedJobRequest, onReply: JobReplyHandler): void {
+    const { world } = this.#options;
     const timeoutMs = this.#random.pick(timeoutsMs) * this.#random.between(0.7, 1);
-    const margin = question.verb === 'watch' ? watchWaitMs : 0;
-    this.#errands.request(this.#random.pick(world.names), question, timeoutMs + margin, answered);
+    const marginMs = request.verb === 'watch' ? watchWaitMs : 0;
+    this.#requester.send(this.#random.pick(world.names), request, timeoutMs + marginMs, onReply);
   }
 
   #nowMs(): number {
-    return this.#spec.world.timeline.nowMs;
+    return this.#options.world.timeline.nowMs;
   }
 
-  #later(delayMs: number, run: () => void): void {
-    this.#spec.world.timeline.after(delayMs, run);
+  #schedule(delayMs: number, run: () => void): void {
+    this.#options.world.timeline.after(delayMs, run);
   }
 }
 
-function sightOf({ jobId: job, status, totals, error, workflows }: JobView, askedMs: number): ObservedJob {
+function observedJobOf({ jobId: job, status, totals, error, workflows }: JobView, requestedMs: number): ObservedJob {
   const attempts = workflows.map((workflow) => workflow.attempts);
-  return { job, status, totals, code: error?.code, attempts, askedMs };
+  return { job, status, totals, code: error?.code, attempts, requestedMs };
 }

@@ -1,4 +1,4 @@
-/** Faults that target jobs: busy workers and the leading manager. */
+/** Faults of jobs: crashed and isolated workers, and an isolated leader. */
 import { crashNode, leaderNameOf, simulatedNodeOf } from '../../faults/leader-faults.ts';
 import { type Fault, type FaultContext, repeatedly } from '../../faults/common-faults.ts';
 
@@ -10,14 +10,14 @@ function randomBusyWorker({ world, random }: FaultContext): string | undefined {
 }
 
 export const jobFaults = {
-  killBusyWorker: repeatedly(4_000, (nemesis) => crashNode(nemesis, randomBusyWorker(nemesis), 8_000)),
+  killBusyWorker: repeatedly(4_000, (context) => crashNode(context, randomBusyWorker(context), 8_000)),
 
-  /** Stands still, or is heard by nobody, until others may have what it runs; then it goes on. */
-  silenceWorker: repeatedly(1_500, (nemesis) => {
-    const { world, random, after } = nemesis;
-    const node = randomBusyWorker(nemesis);
+  /** A busy worker is paused or partitioned until its units can run elsewhere; then it resumes. */
+  silenceWorker: repeatedly(1_500, (context) => {
+    const { world, random, after } = context;
+    const node = randomBusyWorker(context);
     if (node === undefined) return;
-    // Often it comes back just when somebody else has begun.
+    // Often it resumes just after another worker has started the unit.
     const durationMs = random.chance(0.5) ? random.between(4_300, 5_800) : random.between(2_000, 9_000);
     if (random.chance(0.4)) return world.pauseNode(node, durationMs);
     const others = world.names.filter((name) => name !== node);
@@ -27,9 +27,9 @@ export const jobFaults = {
     after(durationMs, world.partition([[node], random.chance(0.5) ? others : managers]));
   }),
 
-  /** The manager that leads stands still, or hears and is heard by nobody, and goes on when another one leads. */
-  silenceLeader: repeatedly(5_000, (nemesis) => {
-    const { world, random, after } = nemesis;
+  /** The leader is paused or partitioned, and resumes when another manager leads. */
+  silenceLeader: repeatedly(5_000, (context) => {
+    const { world, random, after } = context;
     const node = leaderNameOf(world);
     if (node === undefined) return;
     const durationMs = random.between(1_500, 6_000);

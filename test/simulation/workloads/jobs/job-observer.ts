@@ -1,4 +1,4 @@
-/** Observes units from outside: assignments on the wire, running processes, what their code does. Asks no manager. */
+/** Observes units from outside: assignments on the wire, running processes, effects of their code. Changes nothing. */
 import { type Fence, fenceParts } from '../../../../src/base/fence.ts';
 import type { Program, Runners, RunningProgram } from '../../../../src/base/ports.ts';
 import type { AttemptId, UnitAssignment, JobMessageOf } from '../../../../src/messages/jobs.ts';
@@ -11,11 +11,11 @@ import { simulatedHash } from '../../../../src/simulation/engine/simulated-hash.
 import { fakeRunner, type RunnerObserver, type ObservedRun } from './fake-runner.ts';
 
 type OpenRun = { readonly of: UnitRun; readonly boots: number };
-type Given = { readonly attempt: number; readonly fence: bigint; readonly node: string; readonly boots: number };
-type Unit = { runs: number; sent: number; readonly given: Given[] };
+type Assigned = { readonly attempt: number; readonly fence: bigint; readonly node: string; readonly boots: number };
+type Unit = { runs: number; sent: number; readonly assigned: Assigned[] };
 type UnitName = Pick<UnitRun, 'job' | 'workflow' | 'unit'>;
 
-/** What a manager must know for so long before it may be blamed: decisions need time to become messages. */
+/** A manager must have known a state for so long before a property relies on it: decisions take time to become messages. */
 const knownForMs = 5_000;
 
 export class JobObserver {
@@ -24,8 +24,8 @@ export class JobObserver {
   readonly #coresEach: number;
   readonly #units = new Map<string, Unit>();
   readonly #open = new Set<OpenRun>();
-  /** By manager and worker: since when the manager takes it for one that gets nothing, and why. */
-  readonly #forbidden = new Map<string, { readonly sinceMs: number; readonly why: string }>();
+  /** By manager and worker: since when, and why, the worker must get nothing from that manager. */
+  readonly #forbidden = new Map<string, { readonly sinceMs: number; readonly reason: string }>();
   #runs = 0;
 
   constructor(world: () => SimulatedWorld<SimulatedNode>, coresEach: number, observe: WorkloadContext['observe']) {
@@ -34,46 +34,46 @@ export class JobObserver {
     this.#observe = observe;
   }
 
-  /** The process of a node is over, and with it all that it had started. */
+  /** The process of a node ended, and with it every unit that it ran. */
   nodeStopped(node: string): void {
     for (const open of this.#open) if (open.of.node === node) this.#open.delete(open);
   }
 
-  /** Runners of that node, each with a program that tells what it does. */
+  /** The runners port of that node, with a fake runner that reports what it does. */
   runners(node: string, inner: Runners): Runners {
     return {
       start: (spec, events) => {
         const mine = new Set<OpenRun>();
-        const over = (): void => {
+        const endAll = (): void => {
           for (const open of mine) this.#open.delete(open);
           mine.clear();
         };
         const program: Program = {
           moduleUrl: spec.program.moduleUrl,
-          main: (channel) => fakeRunner(channel, { started: (...told) => this.#began(node, mine, ...told) }),
+          main: (channel) => fakeRunner(channel, { started: (...run) => this.#onStarted(node, mine, ...run) }),
         };
         const exited = (reason: string): void => {
-          over();
+          endAll();
           events.exited(reason);
         };
         const running = inner.start({ ...spec, program }, { message: (body) => events.message(body), exited });
-        return endsWith(running, over);
+        return withKillHook(running, endAll);
       },
     };
   }
 
-  /** A worker has got that from a manager. */
+  /** A worker received assignments from a manager. */
   assigned(node: string, { units }: JobMessageOf<'assignUnits'>): void {
     for (const one of units) {
       const { job, workflow, unit, attempt, fence } = one;
       const known = this.#unit(one);
-      const isFirst = !known.given.some((other) => other.attempt === attempt && other.fence === fence);
-      if (isFirst) known.given.push({ attempt, fence, node, boots: this.#world().bootCount(node) });
-      this.#observe({ kind: 'unitGiven', node, job, workflow, unit, attempt, fence });
+      const isFirst = !known.assigned.some((other) => other.attempt === attempt && other.fence === fence);
+      if (isFirst) known.assigned.push({ attempt, fence, node, boots: this.#world().bootCount(node) });
+      this.#observe({ kind: 'unitAssigned', node, job, workflow, unit, attempt, fence });
     }
   }
 
-  /** A manager sends that to whoever is at that host. */
+  /** A manager sends assignments to the worker at that host. */
   sentAssignment(manager: string, host: string, { units, term }: JobMessageOf<'assignUnits'>): void {
     const world = this.#world();
     const node = world.names.find((name) => world.host(name).address === host) ?? host;
@@ -82,17 +82,17 @@ export class JobObserver {
       const known = this.#unit(one);
       if (attempt <= known.sent) continue;
       known.sent = attempt;
-      // What an earlier leader has decided is sent by the next one, whatever has happened since.
+      // A leader resends the decisions of its predecessor, also if the state of the worker has changed since.
       if (fenceParts(fence as Fence).term !== term) continue;
-      const forbidden = this.#whyForbidden(manager, node);
+      const forbidden = this.#forbiddenReason(manager, node);
       this.#observe({ kind: 'unitSent', node, job, workflow, unit, forbidden });
     }
   }
 
-  accepted(units: readonly UnitAssignment[], { units: answers }: JobMessageOf<'assignUnitsReply'>): void {
-    for (const [at, answer] of answers.entries()) {
-      const given = units[at];
-      if (given !== undefined && answer.code !== undefined) this.returned(given);
+  accepted(units: readonly UnitAssignment[], { units: replies }: JobMessageOf<'assignUnitsReply'>): void {
+    for (const [at, reply] of replies.entries()) {
+      const unit = units[at];
+      if (unit !== undefined && reply.code !== undefined) this.returned(unit);
     }
   }
 
@@ -100,47 +100,47 @@ export class JobObserver {
     this.#observe({ kind: 'unitReturned', job, workflow, unit });
   }
 
-  /** Looks at what these managers know of workers; called again and again. */
+  /** Reads the worker states of these managers; called periodically. */
   readWorkerStates(managers: readonly string[]): void {
     const world = this.#world();
     const { nowMs } = world.timeline;
     for (const manager of managers) {
       if (!world.isUp(manager)) continue;
       for (const { name, state, registration } of world.program(manager)?.core?.members() ?? []) {
-        const isWell = state === 'alive' || state === 'probe-failed';
-        const why = isWell
+        const isAlive = state === 'alive' || state === 'probe-failed';
+        const reason = isAlive
           ? registration === 'draining' || registration === 'drained'
             ? registration
             : undefined
           : state;
         const key = `${manager}>${name}`;
-        if (why === undefined) this.#forbidden.delete(key);
-        else if (this.#forbidden.get(key)?.why !== why) this.#forbidden.set(key, { sinceMs: nowMs, why });
+        if (reason === undefined) this.#forbidden.delete(key);
+        else if (this.#forbidden.get(key)?.reason !== reason) this.#forbidden.set(key, { sinceMs: nowMs, reason });
       }
     }
   }
 
-  /** Processes that run something of that job now. */
+  /** The units of that job that run now. */
   runningNow(job: string): readonly UnitRun[] {
     return [...this.#open].flatMap(({ of }) => (of.job === job ? [of] : []));
   }
 
-  #began(
+  #onStarted(
     node: string,
     mine: Set<OpenRun>,
-    ...[order, bytes, under]: Parameters<RunnerObserver['started']>
+    ...[spec, bytes, attemptId]: Parameters<RunnerObserver['started']>
   ): ObservedRun {
-    const { job, workflow, unit } = order;
+    const { job, workflow, unit } = spec;
     const world = this.#world();
-    const known = this.#unit(order);
+    const known = this.#unit(spec);
     const runsBefore = known.runs++;
     const boots = world.bootCount(node);
-    const { attempt = 0, fence = -1n } = under;
-    const isGiven = known.given.some(
+    const { attempt = 0, fence = -1n } = attemptId;
+    const isAssigned = known.assigned.some(
       (one) => one.attempt === attempt && one.fence === fence && one.node === node && one.boots === boots,
     );
     const run = ++this.#runs;
-    const of: UnitRun = { run, node, job, workflow, unit, attempt: isGiven ? attempt : 0, fence };
+    const of: UnitRun = { run, node, job, workflow, unit, attempt: isAssigned ? attempt : 0, fence };
     const alsoRunBy = this.#othersOf(of);
     const open = { of, boots };
     this.#open.add(open);
@@ -148,20 +148,20 @@ export class JobObserver {
     const together = [...this.#open].filter((one) => one.of.node === node).length;
     const specHash = simulatedHash(bytes);
     world.log.add(node, `runs ${job}/${workflow}/${unit} attempt ${of.attempt} as run ${run}`);
-    const plan = order.env.get(planVariable) ?? '';
-    this.#observe({ kind: 'unitBegan', ...of, plan, specHash, alsoRunBy, together, cores: this.#coresEach });
+    const plan = spec.env.get(planVariable) ?? '';
+    this.#observe({ kind: 'unitStarted', ...of, plan, specHash, alsoRunBy, together, cores: this.#coresEach });
     return {
       ...{ run, runsBefore },
-      acted: () => this.#observe({ kind: 'unitActed', ...of, msSinceResume: this.#wokeMsAgo(node) }),
-      ended: (how, totals) => {
+      acted: () => this.#observe({ kind: 'unitActed', ...of, msSinceResume: this.#msSinceResume(node) }),
+      ended: (outcome, totals) => {
         this.#open.delete(open);
-        this.#observe({ kind: 'unitEnded', ...of, how, totals });
+        this.#observe({ kind: 'unitEnded', ...of, outcome, totals });
       },
-      inconsistent: (why) => this.#observe({ kind: 'unitPuzzled', ...of, why }),
+      inconsistent: (message) => this.#observe({ kind: 'unitInconsistent', ...of, message }),
     };
   }
 
-  /** Who stands still runs nothing. */
+  /** A paused process runs nothing. */
   #othersOf(of: UnitRun): readonly string[] {
     const world = this.#world();
     return [...this.#open].flatMap(({ of: other }) => {
@@ -170,32 +170,32 @@ export class JobObserver {
     });
   }
 
-  #whyForbidden(manager: string, worker: string): string | undefined {
+  #forbiddenReason(manager: string, worker: string): string | undefined {
     this.readWorkerStates([manager]);
     const known = this.#forbidden.get(`${manager}>${worker}`);
     if (known === undefined || this.#world().timeline.nowMs - known.sinceMs < knownForMs) return undefined;
-    return known.why;
+    return known.reason;
   }
 
-  /** A process that went on a moment ago may do something before it can hear that it must not. */
-  #wokeMsAgo(node: string): number {
+  /** A process that has just resumed may act before it receives the command to stop. */
+  #msSinceResume(node: string): number {
     const world = this.#world();
     return world.timeline.nowMs - (world.host(node).process?.stalledUntilMs ?? 0);
   }
 
   #unit({ job, workflow, unit }: UnitName): Unit {
     const key = `${job}/${workflow}/${unit}`;
-    const unitKnown = this.#units.get(key) ?? { runs: 0, sent: 0, given: [] };
-    this.#units.set(key, unitKnown);
-    return unitKnown;
+    const known = this.#units.get(key) ?? { runs: 0, sent: 0, assigned: [] };
+    this.#units.set(key, known);
+    return known;
   }
 }
 
-function endsWith(running: RunningProgram, over: () => void): RunningProgram {
+function withKillHook(running: RunningProgram, onKill: () => void): RunningProgram {
   return {
     send: (body) => running.send(body),
     kill: () => {
-      over();
+      onKill();
       running.kill();
     },
   };

@@ -10,48 +10,48 @@ export type JobOperatorOptions = {
   readonly workers: readonly string[];
 };
 
-const actsMsMax = 9_000;
+const actionMsMax = 9_000;
 const drainedMsMax = 8_000;
 const shutdownMsMax = 6_000;
 
 export class JobOperator {
-  readonly #spec: JobOperatorOptions;
+  readonly #options: JobOperatorOptions;
   readonly #client: OperatorClient;
-  #isOver = false;
+  #isStopped = false;
 
-  constructor(spec: JobOperatorOptions) {
-    this.#spec = spec;
-    this.#client = new OperatorClient(spec.world, spec.random);
+  constructor(options: JobOperatorOptions) {
+    this.#options = options;
+    this.#client = new OperatorClient(options.world, options.random);
   }
 
   start(): void {
-    const { random } = this.#spec;
-    this.#client.schedule(random.between(500, actsMsMax), () => {
-      if (this.#isOver) return;
-      if (random.chance(0.7)) this.#drain(random.pick(this.#spec.workers));
-      else this.#restart(random.pick(this.#spec.workers));
+    const { random } = this.#options;
+    this.#client.schedule(random.between(500, actionMsMax), () => {
+      if (this.#isStopped) return;
+      if (random.chance(0.7)) this.#drain(random.pick(this.#options.workers));
+      else this.#restart(random.pick(this.#options.workers));
       this.start();
     });
   }
 
-  /** Everybody is to work again. */
+  /** Activates all workers and does nothing else from now on. */
   stop(): void {
-    this.#isOver = true;
-    for (const node of this.#spec.workers) this.#activate(node);
+    this.#isStopped = true;
+    for (const node of this.#options.workers) this.#activate(node);
   }
 
   #drain(node: string): void {
     if (!this.#client.drain(node)) return;
-    this.#client.schedule(this.#spec.random.between(1_000, drainedMsMax), () => this.#activate(node));
+    this.#client.schedule(this.#options.random.between(1_000, drainedMsMax), () => this.#activate(node));
   }
 
   #activate(node: string): void {
-    this.#client.activate(node, () => this.#isOver);
+    this.#client.activate(node, () => this.#isStopped);
   }
 
-  /** As SIGTERM does. Whatever has not come of it after a while, the process is ended. */
+  /** As SIGTERM does; after a time limit the process is killed. */
   #restart(node: string): void {
-    const { world, random } = this.#spec;
+    const { world, random } = this.#options;
     if (!world.isUp(node)) return;
     const boots = world.bootCount(node);
     const isSame = (): boolean => world.isUp(node) && world.bootCount(node) === boots;
@@ -61,7 +61,7 @@ export class JobOperator {
         if (!world.isUp(node)) world.start(node);
       });
     };
-    world.log.add('world', `operator: ${node} is to stop`);
+    world.log.add('world', `operator: stops ${node}`);
     world.host(node).process?.run(() => {
       this.#client.core(node)?.stop(() => {
         if (isSame()) world.timeline.after(0, end);

@@ -1,5 +1,5 @@
 /**
- * Draws the jobs that simulated clients submit: request, fake code and expected behaviour. Everything comes from the
+ * Draws the jobs that simulated clients submit: request, fake code and expected behaviour. Everything follows from the
  * seed.
  */
 import type { Random } from '../../../../src/base/random.ts';
@@ -8,30 +8,30 @@ import type { BatchFacts, LoadFacts, WorkflowFacts } from '../../../../src/jobs/
 import { simulatedHash } from '../../../../src/simulation/engine/simulated-hash.ts';
 import { type FakeCodeBehaviour, encodeFakeCode } from './fake-code.ts';
 
-export type PlanKind = 'small' | 'long' | 'batch' | 'load' | 'dag' | 'search' | 'broken' | 'poison' | 'sick' | 'stuck';
+export type PlanKind = 'small' | 'long' | 'batch' | 'load' | 'dag' | 'search' | 'broken' | 'poison' | 'flaky' | 'stuck';
 
 export type JobPlan = {
-  /** Names it among all plans of the world. */
+  /** Unique among all plans of a run. */
   readonly name: string;
   readonly kind: PlanKind;
   readonly submitter: string;
   readonly request: JobRequest;
   readonly code: Uint8Array;
-  /** How long a client waits after it was accepted before it cancels it; undefined: not at all. */
+  /** A client cancels the job this long after it was accepted; undefined: never. */
   readonly cancelAfterMs: number | undefined;
-  /** It is to start so long after it was wanted, not earlier; undefined: at once. */
+  /** The job starts at the earliest this long after the submission; undefined: at once. */
   readonly startAfterMs: number | undefined;
 };
 
 type Part = { readonly facts: WorkflowFacts; readonly behaviour: FakeCodeBehaviour };
 
-/** Tells the code whose unit it is. */
+/** The environment variable from which the fake code knows its plan. */
 export const planVariable = 'PLAN';
 const workflowTimeoutMs = 9_000;
-/** Where nothing is hurt, crowds alone may take a while. */
-const patientMs = 30_000;
+/** For runs without faults, in which bursts alone delay jobs. */
+const longTimeoutMs = 30_000;
 
-/** What is the same in all workflows that are drawn here. */
+/** The facts that all drawn workflows share. */
 export function defaultWorkflowFacts(name: string, more: Partial<WorkflowFacts>): WorkflowFacts {
   return {
     ...{ name, style: 'batch', cores: 1, after: [], timeoutMs: workflowTimeoutMs, maxRetries: 3, network: false },
@@ -45,22 +45,22 @@ export function defaultBatchFacts(more: Partial<BatchFacts>): BatchFacts {
 }
 
 export function createJobPlan(
-  spec: Pick<JobPlan, 'name' | 'kind' | 'submitter'> & Partial<Pick<JobPlan, 'cancelAfterMs' | 'startAfterMs'>>,
+  plan: Pick<JobPlan, 'name' | 'kind' | 'submitter'> & Partial<Pick<JobPlan, 'cancelAfterMs' | 'startAfterMs'>>,
   parts: readonly Part[],
-  words: Partial<JobRequest>,
+  options: Partial<JobRequest>,
 ): JobPlan {
   const code = encodeFakeCode({
     workflows: Object.fromEntries(parts.map(({ facts, behaviour }) => [facts.name, behaviour])),
   });
   const workflows = parts.map(({ facts }) => facts);
-  const env = { [planVariable]: spec.name };
-  const request = { name: spec.name, bundle: simulatedHash(code), workflows, env, ...words };
-  return { cancelAfterMs: undefined, startAfterMs: undefined, ...spec, request, code };
+  const env = { [planVariable]: plan.name };
+  const request = { name: plan.name, bundle: simulatedHash(code), workflows, env, ...options };
+  return { cancelAfterMs: undefined, startAfterMs: undefined, ...plan, request, code };
 }
 
 export class JobPlanGenerator {
   readonly #random: Random;
-  /** Nothing that fails for reasons of its own. */
+  /** No job fails because of its code. */
   readonly #areHealthy: boolean;
   readonly #longChance: number;
   #drawn = 0;
@@ -75,8 +75,8 @@ export class JobPlanGenerator {
     const random = this.#random;
     const name = `job-${++this.#drawn}`;
     const drawnMs = Math.round(kind === 'stuck' ? random.between(3_000, 8_000) : random.between(6_000, 10_000));
-    const timeoutMs = this.#areHealthy ? patientMs : drawnMs;
-    const words: Partial<JobRequest> = {
+    const timeoutMs = this.#areHealthy ? longTimeoutMs : drawnMs;
+    const options: Partial<JobRequest> = {
       ...{ timeoutMs, seed: random.below(1_000_000) },
       ...(random.chance(0.9) ? { idempotencyKey: `key-of-${name}` } : {}),
       ...(random.chance(0.3) ? { priority: random.below(10) } : {}),
@@ -84,13 +84,13 @@ export class JobPlanGenerator {
     const submitter = `client-${1 + random.below(3)}`;
     const isCancelled = random.chance(kind === 'small' ? 0.05 : 0.2);
     const cancelAfterMs = isCancelled ? random.between(0, 3_000) : undefined;
-    // Clocks on the wall are set by an hour where something is hurt.
+    // Faults set wall clocks by an hour, so start times are drawn only without faults.
     const startAfterMs = this.#areHealthy && random.chance(0.1) ? Math.round(random.between(500, 4_000)) : undefined;
     const parts = this.#parts(kind).map(({ facts, behaviour }) => ({
-      facts: this.#areHealthy ? { ...facts, timeoutMs: patientMs } : facts,
+      facts: this.#areHealthy ? { ...facts, timeoutMs: longTimeoutMs } : facts,
       behaviour,
     }));
-    return createJobPlan({ name, kind, submitter, cancelAfterMs, startAfterMs }, parts, words);
+    return createJobPlan({ name, kind, submitter, cancelAfterMs, startAfterMs }, parts, options);
   }
 
   #kind(): PlanKind {
@@ -98,7 +98,7 @@ export class JobPlanGenerator {
     if (random.chance(this.#longChance)) return 'long';
     if (random.chance(0.45)) return 'small';
     const kinds = ['batch', 'batch', 'batch', 'load', 'load', 'dag', 'dag', 'search'] as const;
-    const troubles = ['long', 'broken', 'poison', 'sick', 'stuck'] as const;
+    const troubles = ['long', 'broken', 'poison', 'flaky', 'stuck'] as const;
     return random.pick<PlanKind>(this.#areHealthy ? kinds : [...kinds, ...troubles]);
   }
 
@@ -106,7 +106,7 @@ export class JobPlanGenerator {
     const random = this.#random;
     const draws: Readonly<Record<PlanKind, () => readonly Part[]>> = {
       small: () => [this.#small()],
-      // Longer than a lease: whoever does not stop is still at it when another one begins.
+      // Longer than a lease: a worker that does not stop still runs the unit when another one starts it.
       long: () => {
         const batch = defaultBatchFacts({ items: 12, unitItemsMax: 6 });
         return [this.#batch('all', { itemMs: random.pick([700, 1_000]) }, { batch, cores: 2 })];
@@ -117,14 +117,14 @@ export class JobPlanGenerator {
       search: () => [this.#search()],
       broken: () => [this.#batch('all', { trouble: 'throws' }, { hasSetup: true })],
       poison: () => {
-        const trouble = random.pick(['dies', 'dies', 'babbles'] as const);
+        const trouble = random.pick(['crashes', 'crashes', 'sendsGarbage'] as const);
         return [this.#batch('all', { trouble, troubleUnit: 0 }, { maxRetries: random.below(4) })];
       },
-      // The process dies once: the next attempt is well.
-      sick: () => [this.#batch('all', { trouble: 'dies', troubleRuns: 1, troubleUnit: 0 }, { maxRetries: 3 })],
+      // The process crashes once: the next attempt succeeds.
+      flaky: () => [this.#batch('all', { trouble: 'crashes', troubleRuns: 1, troubleUnit: 0 }, { maxRetries: 3 })],
       stuck: () => {
         const timeoutMs = random.chance(0.5) ? Math.round(random.between(1_500, 5_000)) : workflowTimeoutMs;
-        return [this.#batch('all', { trouble: random.pick(['hangs', 'deaf'] as const) }, { timeoutMs })];
+        return [this.#batch('all', { trouble: random.pick(['hangs', 'ignoresStop'] as const) }, { timeoutMs })];
       },
     };
     return draws[kind]();
@@ -140,7 +140,7 @@ export class JobPlanGenerator {
 
   #batch(name: string, behaviour: Partial<FakeCodeBehaviour>, more: Partial<WorkflowFacts> = {}): Part {
     const random = this.#random;
-    // The results of many do not fit into the record of their unit.
+    // The results of many items do not fit into the record of their unit.
     const areMany = behaviour.itemMs === undefined && random.chance(0.2);
     const items = areMany ? 100 + random.below(150) : 5 + random.below(40);
     const isKnown = random.chance(0.7);
@@ -155,7 +155,7 @@ export class JobPlanGenerator {
     return { facts, behaviour: { ...own, ...behaviour } };
   }
 
-  /** What failed items mean, in turns: no draw depends on it. */
+  /** The policies for failed items, in turn: no random draw depends on them. */
   #policy(): Pick<BatchFacts, 'onItemError' | 'maxFailures'> {
     const policies = [{}, { onItemError: 'continue' }, { maxFailures: 2 }, { onItemError: 'stop' }] as const;
     return policies[this.#drawn % policies.length] as (typeof policies)[number];

@@ -1,56 +1,54 @@
-/**
- * Properties of jobs: accepted jobs are kept, end in time with a reason, one job per key, final statuses never change.
- */
+/** Properties of jobs: accepted jobs are kept, end in time with a reason, one job per key, final statuses never change. */
 import { isTerminalStatus } from '../../../../src/jobs/job-types.ts';
 import type { Property } from '../../checking/workload.ts';
 import type { ObservedJob } from '../../checking/job-observations.ts';
 import type { JobPlan } from './job-plans.ts';
 
-/** A job is over so long after its time, or after healing, at the latest. */
+/** A job ends at the latest this long after its timeout, or after healing. */
 const lateMsMax = 10_000;
-/** Of the time that passed, as the fastest clock sees it. */
+/** How much faster than the world the fastest clock runs. */
 const fastestClock = 1.2;
 
-/** S22: an accepted job is known to whoever answers for it, for ever. */
+/** S22: every manager that replies knows an accepted job. */
 const acceptedJobsAreKept: Property = () => {
   const accepted = new Set<string>();
   const found = new Set<string>();
-  let isLast = false;
+  let isLastRead = false;
   return {
-    observe(seen) {
-      if (seen.kind === 'jobAccepted' && !isLast) accepted.add(seen.job);
-      if (seen.kind === 'jobsLookedAt') isLast = true;
-      if (seen.kind === 'jobSeen' && isLast) found.add(seen.sight.job);
-      return seen.kind === 'jobUnknown' ? `${seen.job} was accepted and is unknown` : undefined;
+    observe(event) {
+      if (event.kind === 'jobAccepted' && !isLastRead) accepted.add(event.job);
+      if (event.kind === 'lastReadStarted') isLastRead = true;
+      if (event.kind === 'jobObserved' && isLastRead) found.add(event.view.job);
+      return event.kind === 'jobUnknown' ? `${event.job} was accepted and is unknown` : undefined;
     },
     atEnd() {
       if (accepted.size === 0) return 'no job was ever accepted';
       const lost = [...accepted].find((job) => !found.has(job));
-      return lost && `${lost} was accepted, and nobody can tell what became of it`;
+      return lost && `${lost} was accepted, but its end is unknown`;
     },
   };
 };
 
 /**
- * L5: every job is over when its time and ten seconds have passed, counted from healing at the earliest: while nobody
- * leads, the time of jobs stands still.
+ * L5: every job ends within its timeout plus ten seconds, counted from healing at the earliest: without a leader the
+ * time of jobs stands still.
  */
-const everyJobEnds: Property = (stage) => {
+const everyJobEnds: Property = (run) => {
   const accepted = new Map<string, { readonly atMs: number; readonly plan: JobPlan }>();
   let healedMs = Infinity;
   let completed = 0;
   return {
-    observe(seen) {
-      const { nowMs: atMs } = stage.world.timeline;
-      if (seen.kind === 'healed') healedMs = atMs;
-      if (seen.kind === 'jobAccepted' && !accepted.has(seen.job)) accepted.set(seen.job, { atMs, plan: seen.plan });
-      if (seen.kind !== 'jobSeen') return undefined;
-      const { job, status, askedMs } = seen.sight;
+    observe(event) {
+      const { nowMs: atMs } = run.world.timeline;
+      if (event.kind === 'healed') healedMs = atMs;
+      if (event.kind === 'jobAccepted' && !accepted.has(event.job)) accepted.set(event.job, { atMs, plan: event.plan });
+      if (event.kind !== 'jobObserved') return undefined;
+      const { job, status, requestedMs } = event.view;
       if (status === 'COMPLETED') completed += 1;
-      const begun = accepted.get(job);
-      if (begun === undefined || isTerminalStatus(status)) return undefined;
-      const latestMs = Math.max(begun.atMs, healedMs) + allowedMs(begun.plan) + lateMsMax;
-      return askedMs <= latestMs ? undefined : `${job} is still ${status} after its time`;
+      const known = accepted.get(job);
+      if (known === undefined || isTerminalStatus(status)) return undefined;
+      const latestMs = Math.max(known.atMs, healedMs) + allowedMs(known.plan) + lateMsMax;
+      return requestedMs <= latestMs ? undefined : `${job} is still ${status} after its timeout`;
     },
     atEnd: () => (completed === 0 ? 'no job was ever completed' : undefined),
   };
@@ -60,7 +58,7 @@ function allowedMs({ request, startAfterMs = 0 }: JobPlan): number {
   return startAfterMs + (request.timeoutMs ?? Infinity);
 }
 
-/** S24: the same words under the same key are the same job, and nothing else is. */
+/** S24: equal requests under the same key are one job; a different request under that key is refused. */
 const oneJobPerKey: Property = () => {
   const jobs = new Map<string, string>();
   const keyed = new Set<string>();
@@ -71,19 +69,19 @@ const oneJobPerKey: Property = () => {
     return other === job || !keyed.has(plan) ? undefined : `${plan} is ${other} and ${job}`;
   };
   return {
-    observe(seen) {
-      if (seen.kind === 'jobWanted' && seen.plan.request.idempotencyKey !== undefined) keyed.add(seen.plan.name);
-      if (seen.kind === 'keyStolen') return `the key of ${seen.plan.name} was accepted for something else`;
-      if (seen.kind === 'unitBegan') return same(seen.plan, seen.job);
-      if (seen.kind !== 'jobAccepted') return undefined;
-      if (seen.isNew && isNew.has(seen.job)) return `${seen.job} was accepted twice as a new job`;
-      if (seen.isNew) isNew.add(seen.job);
-      return same(seen.plan.name, seen.job);
+    observe(event) {
+      if (event.kind === 'jobSubmitted' && event.plan.request.idempotencyKey !== undefined) keyed.add(event.plan.name);
+      if (event.kind === 'keyReused') return `the key of ${event.plan.name} was accepted for a different request`;
+      if (event.kind === 'unitStarted') return same(event.plan, event.job);
+      if (event.kind !== 'jobAccepted') return undefined;
+      if (event.isNew && isNew.has(event.job)) return `${event.job} was accepted twice as a new job`;
+      if (event.isNew) isNew.add(event.job);
+      return same(event.plan.name, event.job);
     },
   };
 };
 
-/** S25: when a job is over, nothing that is said about it ever changes. */
+/** S25: status, totals and results of a job that has ended never change. */
 const finalStatesAreStable: Property = () => {
   const ends = new Map<string, string>();
   const results = new Map<string, string>();
@@ -92,54 +90,57 @@ const finalStatesAreStable: Property = () => {
     known.set(job, before);
     return before === now ? undefined : `${job} was ${before} and is ${now}`;
   };
-  const overAtMs = new Map<string, number>();
+  const endedMs = new Map<string, number>();
   return {
-    observe(seen) {
-      if (seen.kind === 'resultSeen') return compare(results, seen.job, JSON.stringify(seen.results));
-      if (seen.kind !== 'jobSeen') return undefined;
-      const { job, status, totals, askedMs } = seen.sight;
+    observe(event) {
+      if (event.kind === 'resultRead') return compare(results, event.job, JSON.stringify(event.results));
+      if (event.kind !== 'jobObserved') return undefined;
+      const { job, status, totals, requestedMs } = event.view;
       if (!isTerminalStatus(status)) {
-        const wasOver = ends.has(job) && askedMs > (overAtMs.get(job) ?? Infinity);
-        return wasOver ? `${job} was ${ends.get(job)} and is ${status} again` : undefined;
+        const hadEnded = ends.has(job) && requestedMs > (endedMs.get(job) ?? Infinity);
+        return hadEnded ? `${job} was ${ends.get(job)} and is ${status} again` : undefined;
       }
-      if (!overAtMs.has(job)) overAtMs.set(job, askedMs);
-      return compare(ends, job, `${status} with ${totals.completed} done, ${totals.failed} of them wrong`);
+      if (!endedMs.has(job)) endedMs.set(job, requestedMs);
+      return compare(ends, job, `${status} with ${totals.completed} completed, ${totals.failed} failed`);
     },
   };
 };
 
-/** A job that failed, was cancelled or ran out of time has a reason for it. */
-const failuresHaveReasons: Property = (stage) => {
+/** A job that is refused, fails, is cancelled or times out has a reason. */
+const failuresHaveReasons: Property = (run) => {
   const plans = new Map<string, JobPlan>();
-  const wantedMs = new Map<JobPlan, number>();
+  const submittedMs = new Map<JobPlan, number>();
   const cancelled = new Set<string>();
-  const why = ({ job, status, code, attempts, totals: { failed } }: ObservedJob, plan: JobPlan): string | undefined => {
-    const { nowMs } = stage.world.timeline;
+  const contradiction = (
+    { job, status, code, attempts, totals: { failed } }: ObservedJob,
+    plan: JobPlan,
+  ): string | undefined => {
+    const { nowMs } = run.world.timeline;
     const { request, kind } = plan;
-    const passedMs = (nowMs - (wantedMs.get(plan) ?? nowMs)) * fastestClock;
-    if (status === 'CANCELLED') return cancelled.has(job) ? undefined : 'nobody cancelled it';
-    // The time of a workflow begins when somebody decides to give it away, which nobody else sees.
+    const passedMs = (nowMs - (submittedMs.get(plan) ?? nowMs)) * fastestClock;
+    if (status === 'CANCELLED') return cancelled.has(job) ? undefined : 'no client cancelled it';
+    // The timeout of a workflow starts when the manager dispatches it, which cannot be observed.
     const isLate = passedMs >= allowedMs(plan) || request.workflows.some(({ timeoutMs }) => passedMs >= timeoutMs);
     if (status === 'TIMEOUT') return isLate ? undefined : 'it had time left';
     if (status === 'COMPLETED' || status === 'PARTIAL')
       return kind === 'broken' || kind === 'poison' || kind === 'stuck' ? `its code is ${kind}` : undefined;
     if (status !== 'FAILED' || attempts === undefined) return undefined;
     if (code === 'WORKFLOW_FAILED') return kind === 'broken' || failed > 0 ? undefined : 'its code does not fail';
-    if (code === undefined) return 'nobody knows why';
-    // With one attempt only, the code is that of the attempt.
+    if (code === undefined) return 'it has no error code';
+    // With a single attempt the code is that of the attempt.
     return exhausted(plan, attempts) ? undefined : `it had attempts left: ${code}`;
   };
   return {
-    observe(seen) {
-      const { nowMs } = stage.world.timeline;
-      if (seen.kind === 'jobWanted') wantedMs.set(seen.plan, nowMs);
-      if (seen.kind === 'jobAccepted') plans.set(seen.job, seen.plan);
-      if (seen.kind === 'cancelWanted') cancelled.add(seen.job);
-      if (seen.kind === 'jobRefused') return `${seen.plan.name} was refused with ${seen.code}: ${seen.message}`;
-      if (seen.kind !== 'jobSeen') return undefined;
-      const plan = plans.get(seen.sight.job);
-      const wrong = plan && why(seen.sight, plan);
-      return wrong && `${seen.sight.job} is ${seen.sight.status}, but ${wrong}`;
+    observe(event) {
+      const { nowMs } = run.world.timeline;
+      if (event.kind === 'jobSubmitted') submittedMs.set(event.plan, nowMs);
+      if (event.kind === 'jobAccepted') plans.set(event.job, event.plan);
+      if (event.kind === 'cancelRequested') cancelled.add(event.job);
+      if (event.kind === 'jobRefused') return `${event.plan.name} was refused with ${event.code}: ${event.message}`;
+      if (event.kind !== 'jobObserved') return undefined;
+      const plan = plans.get(event.view.job);
+      const text = plan && contradiction(event.view, plan);
+      return text && `${event.view.job} is ${event.view.status}, but ${text}`;
     },
   };
 };
@@ -147,7 +148,7 @@ const failuresHaveReasons: Property = (stage) => {
 function exhausted({ request }: JobPlan, attempts: NonNullable<ObservedJob['attempts']>): boolean {
   return request.workflows.some(({ maxRetries }, at) => {
     const failures = new Map<number, number>();
-    // At most once: what had begun does not begin anew, also when it was given back.
+    // At most once: a unit that was started is not started again, also if its worker returned it.
     const isOnce = maxRetries === 0;
     for (const { unit, outcome } of attempts[at] ?? []) {
       const isFailure = outcome === 'failed' || outcome === 'lost';
@@ -158,43 +159,43 @@ function exhausted({ request }: JobPlan, attempts: NonNullable<ObservedJob['atte
   });
 }
 
-/** For scenarios in which nothing is hurt and no code is troublesome: what nobody cancels completes but for its items. */
+/** For scenarios without faults and troublesome code: a job that is not cancelled completes, except for failed items. */
 const healthyJobsComplete: Property = () => {
   const plans = new Map<string, JobPlan>();
   const completed = new Set<string>();
   return {
-    observe(seen) {
-      if (seen.kind === 'jobAccepted') plans.set(seen.job, seen.plan);
-      if (seen.kind !== 'jobSeen' || !isTerminalStatus(seen.sight.status)) return undefined;
-      const { job, status, totals } = seen.sight;
+    observe(event) {
+      if (event.kind === 'jobAccepted') plans.set(event.job, event.plan);
+      if (event.kind !== 'jobObserved' || !isTerminalStatus(event.view.status)) return undefined;
+      const { job, status, totals } = event.view;
       if (status === 'COMPLETED') completed.add(job);
       if ((status === 'PARTIAL' || status === 'FAILED') && totals.failed > 0) return undefined;
       if (status === 'COMPLETED' || plans.get(job)?.cancelAfterMs !== undefined) return undefined;
-      return `${job} (${plans.get(job)?.kind}) is ${status} although all is well`;
+      return `${job} (${plans.get(job)?.kind}) is ${status} without a fault`;
     },
     atEnd: () => (completed.size === 0 ? 'no job was completed' : undefined),
   };
 };
 
-/** The last job takes all cores at once: it ends only if nobody has lost one. */
+/** The last job takes all cores at once: it completes only if no worker has leaked one. */
 const noCoreLeaks: Property = () => {
   let last: string | undefined;
   let status = 'unknown';
   return {
-    observe(seen) {
-      if (seen.kind === 'jobAccepted' && seen.plan.name === 'everything') last = seen.job;
-      if (seen.kind === 'jobSeen' && seen.sight.job === last) ({ status } = seen.sight);
+    observe(event) {
+      if (event.kind === 'jobAccepted' && event.plan.name === 'everything') last = event.job;
+      if (event.kind === 'jobObserved' && event.view.job === last) ({ status } = event.view);
       return undefined;
     },
-    atEnd: () => (status === 'COMPLETED' ? undefined : `the job that takes all cores is ${status} in the end`),
+    atEnd: () => (status === 'COMPLETED' ? undefined : `the job that takes all cores is ${status} at the end`),
   };
 };
 
 export const jobProperties = {
-  acceptedJobsStay: acceptedJobsAreKept,
-  allCoresServe: noCoreLeaks,
-  endsHaveReasons: failuresHaveReasons,
-  endsStay: finalStatesAreStable,
+  acceptedJobsAreKept,
+  noCoreLeaks,
+  failuresHaveReasons,
+  finalStatesAreStable,
   everyJobEnds,
   healthyJobsComplete,
   oneJobPerKey,

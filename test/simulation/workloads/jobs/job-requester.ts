@@ -1,6 +1,6 @@
 /**
- * Sends one job request through a node and observes its start and end; ends undefined when the node is gone. Each is
- * observed as a request, so one that never ends is found.
+ * Sends job requests through a node and observes their start and end, so a request that never ends is found. The outcome
+ * is undefined if the node crashes.
  */
 import type { Outcome } from '../../../../src/base/errors.ts';
 import type { JobVerb } from '../../../../src/messages/jobs.ts';
@@ -10,15 +10,15 @@ import type { SimulatedWorld } from '../../../../src/simulation/world/simulated-
 
 /** By how much a clock may run faster than the world; see the fault `drift`. */
 const fastestClock = 1.2;
-const patienceMs = 300;
-/** Code is stored under a deadline of the node's own. */
+const replyMarginMs = 300;
+/** The deadline of the node for storing a bundle. */
 const storeMsMax = 40_000;
 
 export type SimulatedJobRequest =
-  | { readonly verb: JobVerb; readonly words: unknown; readonly submitter: string }
+  | { readonly verb: JobVerb; readonly request: unknown; readonly submitter: string }
   | { readonly verb: 'store'; readonly sha256: string; readonly code: Uint8Array };
 
-/** Undefined: nobody answered at all. */
+/** Undefined: there was no reply. */
 export type JobReplyHandler = (outcome: Outcome<string> | undefined) => void;
 
 export class JobRequester {
@@ -31,36 +31,36 @@ export class JobRequester {
     this.#observe = observe;
   }
 
-  request(node: string, question: SimulatedJobRequest, timeoutMs: number, answered: JobReplyHandler): void {
-    const life = this.#world.host(node).process;
+  send(node: string, jobRequest: SimulatedJobRequest, timeoutMs: number, onReply: JobReplyHandler): void {
+    const hostProcess = this.#world.host(node).process;
     let isOpen = true;
     const end: JobReplyHandler = (outcome) => {
-      if (isOpen) answered(outcome);
+      if (isOpen) onReply(outcome);
       isOpen = false;
     };
-    this.#world.timeline.after(timeoutMs * fastestClock + patienceMs, () => end(undefined));
-    life?.run(() => this.#ask(node, question, timeoutMs, end));
+    this.#world.timeline.after(timeoutMs * fastestClock + replyMarginMs, () => end(undefined));
+    hostProcess?.run(() => this.#sendTo(node, jobRequest, timeoutMs, end));
   }
 
-  #ask(node: string, question: SimulatedJobRequest, timeoutMs: number, end: JobReplyHandler): void {
+  #sendTo(node: string, jobRequest: SimulatedJobRequest, timeoutMs: number, end: JobReplyHandler): void {
     const core = this.#world.program(node)?.core;
-    const desk = core?.jobs?.gateway;
-    const life = this.#world.host(node).process;
-    if (core === undefined || desk === undefined || life === undefined) return end(undefined);
+    const gateway = core?.jobs?.gateway;
+    const hostProcess = this.#world.host(node).process;
+    if (core === undefined || gateway === undefined || hostProcess === undefined) return end(undefined);
     const request = ++this.#requests;
-    const allowedMs = question.verb === 'store' ? storeMsMax : timeoutMs;
+    const allowedMs = jobRequest.verb === 'store' ? storeMsMax : timeoutMs;
     const deadlineMs = core.clock.nowMs() + allowedMs;
-    const { pausedMs } = life;
+    const { pausedMs } = hostProcess;
     this.#observe({ kind: 'requestStarted', node, request, timeoutMs: allowedMs });
     const ended: JobReplyHandler = (outcome) => {
-      const lateMs = core.clock.nowMs() - deadlineMs - fastestClock * (life.pausedMs - pausedMs);
+      const lateMs = core.clock.nowMs() - deadlineMs - fastestClock * (hostProcess.pausedMs - pausedMs);
       const code = outcome === undefined || outcome.ok ? 'OK' : outcome.error.code;
       this.#observe({ kind: 'requestEnded', node, request, code, lateMs });
       end(outcome);
     };
-    if (question.verb !== 'store')
-      return desk.send(question.verb, JSON.stringify(question.words), question.submitter, timeoutMs, ended);
-    desk.storeBundle(question.sha256, question.code, (outcome) => {
+    if (jobRequest.verb !== 'store')
+      return gateway.send(jobRequest.verb, JSON.stringify(jobRequest.request), jobRequest.submitter, timeoutMs, ended);
+    gateway.storeBundle(jobRequest.sha256, jobRequest.code, (outcome) => {
       ended(outcome.ok ? { ok: true, value: '' } : outcome);
     });
   }

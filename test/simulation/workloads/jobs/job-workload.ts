@@ -1,6 +1,6 @@
 /**
- * Workload of jobs: whole nodes with fake runners, clients, an operator and an observer. At the end reads every job and
- * every core.
+ * Workload of jobs: whole nodes with fake runners, clients, an operator and an observer. At the end it reads every job
+ * and the free cores of every worker.
  */
 import { Random } from '../../../../src/base/random.ts';
 import {
@@ -20,42 +20,49 @@ import { JobObserver } from './job-observer.ts';
 const managersCount = 3;
 const coresEach = 2;
 const settledMs = 4_000;
-const lookMs = 250;
-/** Short, so that a run of half a minute sees registrations and leases run out. */
+const pollMs = 250;
+/** Short, so that registrations and leases expire in a run of half a minute. */
 const registrationTtlMs = 8_000;
 const jobLeaseMs = 4_000;
-/** What runs on a worker that hears nobody ends by itself; clocks may be slow, and processes take a while to end. */
+/** The units of an isolated worker end by themselves; clocks may be slow, and processes take a while to end. */
 const cancelGraceMs = 8_000;
 const coresAfterMs = 9_000;
 
-type Kind = {
-  /** Workers are drained and stopped. */
+type JobWorkloadKind = {
+  /** The operator drains and restarts workers. */
   readonly isBusy: boolean;
-  /** Rare paths are as rare as in real life, and no code is troublesome. */
-  readonly isPlain: boolean;
+  /** Failpoints never fire, and no fake code is troublesome. */
+  readonly isHealthy: boolean;
   readonly pausesMs: readonly number[];
-  readonly crowds: readonly number[];
-  /** How many of its jobs last longer than a lease. */
+  readonly burstSizes: readonly number[];
+  /** The share of jobs that run longer than a lease. */
   readonly longChance: number;
 };
 
-const usual: Kind = { isBusy: true, isPlain: false, pausesMs: [250, 500, 1_200], crowds: [0, 10, 25], longChance: 0 };
+const usual: JobWorkloadKind = {
+  isBusy: true,
+  isHealthy: false,
+  pausesMs: [250, 500, 1_200],
+  burstSizes: [0, 10, 25],
+  longChance: 0,
+};
 
 export const jobWorkloads = {
-  jobs: (spec) => stage(spec, usual),
-  jobsLong: (spec) => stage(spec, { ...usual, pausesMs: [700, 1_000], crowds: [0], longChance: 0.6 }),
-  jobsCrowded: (spec) => stage(spec, { ...usual, isBusy: false, isPlain: true, pausesMs: [400], crowds: [40, 80] }),
+  jobs: (context) => runJobs(context, usual),
+  jobsLong: (context) => runJobs(context, { ...usual, pausesMs: [700, 1_000], burstSizes: [0], longChance: 0.6 }),
+  jobBursts: (context) =>
+    runJobs(context, { ...usual, isBusy: false, isHealthy: true, pausesMs: [400], burstSizes: [40, 80] }),
 } as const satisfies Readonly<Record<string, Workload>>;
 
-function stage(spec: WorkloadContext, kind: Kind): WorkloadRun {
-  const workload = new JobWorkload(spec, kind);
+function runJobs(context: WorkloadContext, kind: JobWorkloadKind): WorkloadRun {
+  const workload = new JobWorkload(context, kind);
   return {
     world: workload.world,
     clusterOf: () => 'simulated',
     start: () => workload.start(),
     healed: () => workload.healed(),
-    stopWork: () => workload.rest(),
-    aliveViews: () => workload.views(),
+    stopWork: () => workload.stopWork(),
+    aliveViews: () => workload.aliveViews(),
     durableValue: () => 0,
   };
 }
@@ -66,36 +73,36 @@ class JobWorkload {
   readonly #isBusy: boolean;
   readonly #managers: readonly string[];
   readonly #workers: readonly string[];
-  readonly #witness: JobObserver;
+  readonly #observer: JobObserver;
   readonly #clients: JobClients;
   readonly #operator: JobOperator;
 
   constructor(
     { seed, names, detailed, sink, observe }: WorkloadContext,
-    { isBusy, isPlain, pausesMs, crowds, longChance }: Kind,
+    { isBusy, isHealthy, pausesMs, burstSizes, longChance }: JobWorkloadKind,
   ) {
     const random = new Random(seed).fork('jobs');
     this.#observe = observe;
     this.#isBusy = isBusy;
-    const witness = new JobObserver(() => this.world, coresEach, observe);
-    this.#witness = witness;
+    const observer = new JobObserver(() => this.world, coresEach, observe);
+    this.#observer = observer;
     const managers = names.slice(0, managersCount);
     this.#managers = managers;
     this.#workers = names.slice(managersCount);
     this.world = new SimulatedWorld<SimulatedNode>({
-      ...{ seed, names, detailed, sink, rarities: !isPlain },
+      ...{ seed, names, detailed, sink, rarities: !isHealthy },
       boot: (ports, context) =>
         bootSimulatedNode(ports, context, {
           join: managers.map((manager) => simulatedAddress(this.world, manager)),
           roles: (one) => (managers.includes(one) ? ['manager'] : ['worker']),
           options: { registry: 'embedded', registrationTtlMs, jobLeaseMs },
-          jobs: { cores: coresEach, runners: (inner, node) => witness.runners(node, inner) },
-          wrap: (streams, datagrams) => ({ streams: tapJobMessages(streams, context.name, witness), datagrams }),
+          jobs: { cores: coresEach, runners: (inner, node) => observer.runners(node, inner) },
+          wrap: (streams, datagrams) => ({ streams: tapJobMessages(streams, context.name, observer), datagrams }),
         }),
     });
     const { world } = this;
     world.watch((event) => {
-      if (event.kind === 'stopped') witness.nodeStopped(event.node);
+      if (event.kind === 'stopped') observer.nodeStopped(event.node);
     });
     this.#operator = new JobOperator({ world, random: random.fork('operator'), workers: this.#workers });
     const pauseMs = random.fork('pause').pick(pausesMs);
@@ -103,10 +110,10 @@ class JobWorkload {
       ...{
         world,
         random: random.fork('clients'),
-        plans: new JobPlanGenerator(random.fork('plans'), isPlain, longChance),
+        plans: new JobPlanGenerator(random.fork('plans'), isHealthy, longChance),
         observe,
       },
-      ...{ pauseMs, burstSize: random.fork('crowd').pick(crowds), cancelGraceMs },
+      ...{ pauseMs, burstSize: random.fork('crowd').pick(burstSizes), cancelGraceMs },
     });
   }
 
@@ -115,7 +122,7 @@ class JobWorkload {
       this.#clients.start();
       if (this.#isBusy) this.#operator.start();
     });
-    this.#look();
+    this.#readWorkerStates();
   }
 
   healed(): void {
@@ -123,18 +130,18 @@ class JobWorkload {
     this.#clients.stopSubmitting();
   }
 
-  rest(): void {
-    this.#observe({ kind: 'jobsLookedAt' });
+  stopWork(): void {
+    this.#observe({ kind: 'lastReadStarted' });
     this.#clients.readAllJobs();
     this.#clients.submit(this.#allCoresPlan());
     this.world.timeline.after(coresAfterMs, () => this.#readCores());
   }
 
-  views(): ReadonlyMap<string, readonly string[]> {
+  aliveViews(): ReadonlyMap<string, readonly string[]> {
     return new Map(this.world.names.map((name) => [name, aliveMembersOf(this.world.program(name))]));
   }
 
-  /** As many units at once as there are cores: whoever has lost one cannot do it in time. */
+  /** As many units at once as there are cores: it times out if a worker has leaked a core. */
   #allCoresPlan(): JobPlan {
     const cores = coresEach * this.#workers.length;
     const batch = defaultBatchFacts({ items: cores, unitItemsMax: 1 });
@@ -150,12 +157,12 @@ class JobWorkload {
     for (const node of this.#workers) {
       const worker = this.world.program(node)?.core?.jobs?.worker;
       const { total, free } = worker?.coreCounts() ?? { total: -1, free: -1 };
-      this.#observe({ kind: 'coresSeen', node, total, free, runs: worker?.runningUnits() ?? -1 });
+      this.#observe({ kind: 'coresRead', node, total, free, runs: worker?.runningUnits() ?? -1 });
     }
   }
 
-  #look(): void {
-    this.#witness.readWorkerStates(this.#managers);
-    this.world.timeline.after(lookMs, () => this.#look());
+  #readWorkerStates(): void {
+    this.#observer.readWorkerStates(this.#managers);
+    this.world.timeline.after(pollMs, () => this.#readWorkerStates());
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Observes on the wire, as sent and received, which units are assigned to workers and what workers report of them.
- * Changes nothing.
+ * Observes on the wire which units managers assign, as sent and as received, and what workers report of them. Changes
+ * nothing.
  */
 import type { Streams } from '../../../../src/base/ports.ts';
 import { decodeMessage } from '../../../../src/messages/catalogue.ts';
@@ -9,15 +9,15 @@ import { type UnitAssignment, jobMessages } from '../../../../src/messages/jobs.
 import type { JobObserver } from './job-observer.ts';
 
 const tagOf = (kind: string): number => jobMessages.find((one) => one.kind === kind)?.tag ?? -1;
-const giveTag = tagOf('assignUnits');
-const tellTag = tagOf('reportUnits');
+const assignTag = tagOf('assignUnits');
+const reportTag = tagOf('reportUnits');
 
-export function tapJobMessages(streams: Streams, node: string, witness: JobObserver): Streams {
+export function tapJobMessages(streams: Streams, node: string, observer: JobObserver): Streams {
   return {
     ...streams,
     request: (to, body, timeoutMs, done) => {
-      const message = peekTag(body) === giveTag ? decodeMessage(body) : undefined;
-      if (message?.kind === 'assignUnits') witness.sentAssignment(node, to.host, message);
+      const message = peekTag(body) === assignTag ? decodeMessage(body) : undefined;
+      if (message?.kind === 'assignUnits') observer.sentAssignment(node, to.host, message);
       return streams.request(to, body, timeoutMs, done);
     },
     serve: (service) =>
@@ -25,12 +25,12 @@ export function tapJobMessages(streams: Streams, node: string, witness: JobObser
         ...service,
         request: (from, body, remainingMs, reply) => {
           const tag = peekTag(body);
-          if (tag === tellTag) heardNews(body, witness);
-          if (tag !== giveTag) return service.request(from, body, remainingMs, reply);
-          const asked = heardGiven(node, body, witness);
+          if (tag === reportTag) onReportUnits(body, observer);
+          if (tag !== assignTag) return service.request(from, body, remainingMs, reply);
+          const assigned = onAssignUnits(node, body, observer);
           service.request(from, body, remainingMs, (outcome) => {
-            const answer = outcome.ok ? decodeMessage(outcome.value) : undefined;
-            if (answer?.kind === 'assignUnitsReply') witness.accepted(asked, answer);
+            const message = outcome.ok ? decodeMessage(outcome.value) : undefined;
+            if (message?.kind === 'assignUnitsReply') observer.accepted(assigned, message);
             reply(outcome);
           });
         },
@@ -38,15 +38,15 @@ export function tapJobMessages(streams: Streams, node: string, witness: JobObser
   };
 }
 
-function heardGiven(node: string, body: Uint8Array, witness: JobObserver): readonly UnitAssignment[] {
+function onAssignUnits(node: string, body: Uint8Array, observer: JobObserver): readonly UnitAssignment[] {
   const message = decodeMessage(body);
   if (message.kind !== 'assignUnits') return [];
-  witness.assigned(node, message);
+  observer.assigned(node, message);
   return message.units;
 }
 
-function heardNews(body: Uint8Array, witness: JobObserver): void {
+function onReportUnits(body: Uint8Array, observer: JobObserver): void {
   const message = decodeMessage(body);
   if (message.kind !== 'reportUnits') return;
-  for (const news of message.reports) if (news.status === 'returned') witness.returned(news);
+  for (const report of message.reports) if (report.status === 'returned') observer.returned(report);
 }

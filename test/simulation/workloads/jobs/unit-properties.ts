@@ -1,156 +1,160 @@
-/** Properties of units: one run at a time, growing fences, stable specs, bounded retries, silence after cancel. */
+/** Properties of units: one run at a time, growing fences, stable specs, bounded retries, no effects after a cancel. */
 import type { Property } from '../../checking/workload.ts';
 import type { UnitRun } from '../../checking/job-observations.ts';
 import type { JobPlan } from './job-plans.ts';
 
 type UnitName = Pick<UnitRun, 'job' | 'workflow' | 'unit'>;
 
-/** A process that went on a moment ago may do something before it can hear that it must not. */
-const wakingMs = 50;
+/** A process that has just resumed may act before it receives the command to stop. */
+const resumeMarginMs = 50;
 
 export function unitKey({ job, workflow, unit }: UnitName): string {
   return `${job}/${workflow}/${unit}`;
 }
 
-/** S8: nobody acts on a unit while somebody else runs it under a later fence, or any. */
+/** S8: a unit runs on one worker at a time, and only its latest run has effects. */
 const oneRunAtATime: Property = () => {
   const latest = new Map<string, UnitRun>();
   return {
-    observe(seen) {
-      if (seen.kind === 'unitBegan') {
-        latest.set(unitKey(seen), seen);
-        const [other] = seen.alsoRunBy;
-        return other && `run ${seen.run} of ${unitKey(seen)} begins on ${seen.node} while ${other} goes on`;
+    observe(event) {
+      if (event.kind === 'unitStarted') {
+        latest.set(unitKey(event), event);
+        const [other] = event.alsoRunBy;
+        return other && `run ${event.run} of ${unitKey(event)} starts on ${event.node} while ${other} continues`;
       }
-      if (seen.kind !== 'unitActed' || seen.msSinceResume < wakingMs) return undefined;
-      const other = latest.get(unitKey(seen));
-      if (other === undefined || other.run === seen.run) return undefined;
-      return `run ${seen.run} of ${unitKey(seen)} acts on ${seen.node}, but run ${other.run} has begun on ${other.node}`;
+      if (event.kind !== 'unitActed' || event.msSinceResume < resumeMarginMs) return undefined;
+      const other = latest.get(unitKey(event));
+      if (other === undefined || other.run === event.run) return undefined;
+      return `run ${event.run} of ${unitKey(event)} acts on ${event.node}, but run ${other.run} has started on ${other.node}`;
     },
   };
 };
 
-/** S6, S7: a later attempt has a higher fence; an attempt runs once, and only where it was given. */
+/** S6, S7: a later attempt has a higher fence; an attempt runs once, and only on the worker it was assigned to. */
 const attemptsAreFenced: Property = () => {
-  const given = new Map<string, Map<number, { readonly fence: bigint; readonly node: string }>>();
-  const begun = new Set<string>();
+  const assigned = new Map<string, Map<number, { readonly fence: bigint; readonly node: string }>>();
+  const started = new Set<string>();
   return {
-    observe(seen) {
-      if (seen.kind === 'unitBegan') {
-        if (seen.attempt === 0) return `${unitKey(seen)} runs on ${seen.node}, to whom nobody gave it`;
-        const name = `attempt ${seen.attempt} of ${unitKey(seen)}`;
-        if (begun.has(name)) return `${name} runs again, on ${seen.node}`;
-        begun.add(name);
+    observe(event) {
+      if (event.kind === 'unitStarted') {
+        if (event.attempt === 0) return `${unitKey(event)} runs on ${event.node}, which it was not assigned to`;
+        const name = `attempt ${event.attempt} of ${unitKey(event)}`;
+        if (started.has(name)) return `${name} runs again, on ${event.node}`;
+        started.add(name);
       }
-      if (seen.kind !== 'unitGiven') return undefined;
-      const known = given.get(unitKey(seen)) ?? new Map();
-      given.set(unitKey(seen), known);
-      const before = known.get(seen.attempt);
-      if (before !== undefined && (before.fence !== seen.fence || before.node !== seen.node))
-        return `attempt ${seen.attempt} of ${unitKey(seen)} is given to ${before.node} under ${before.fence} and to ${seen.node} under ${seen.fence}`;
-      known.set(seen.attempt, seen);
+      if (event.kind !== 'unitAssigned') return undefined;
+      const known = assigned.get(unitKey(event)) ?? new Map();
+      assigned.set(unitKey(event), known);
+      const before = known.get(event.attempt);
+      if (before !== undefined && (before.fence !== event.fence || before.node !== event.node))
+        return `attempt ${event.attempt} of ${unitKey(event)} is assigned to ${before.node} under ${before.fence} and to ${event.node} under ${event.fence}`;
+      known.set(event.attempt, event);
       for (const [attempt, { fence }] of known)
-        if (attempt !== seen.attempt && attempt < seen.attempt !== fence < seen.fence)
-          return `${unitKey(seen)}: attempt ${attempt} has fence ${fence}, attempt ${seen.attempt} has ${seen.fence}`;
+        if (attempt !== event.attempt && attempt < event.attempt !== fence < event.fence)
+          return `${unitKey(event)}: attempt ${attempt} has fence ${fence}, attempt ${event.attempt} has ${event.fence}`;
       return undefined;
     },
   };
 };
 
-/** Every attempt gets the same words, and finds everything that was promised to it. */
+/** Every attempt of a unit gets the same unit spec, and it is complete. */
 const specsAreStable: Property = () => {
   const hashes = new Map<string, string>();
   return {
-    observe(seen) {
-      if (seen.kind === 'unitPuzzled') return `run ${seen.run} of ${unitKey(seen)} on ${seen.node}: ${seen.why}`;
-      if (seen.kind !== 'unitBegan') return undefined;
-      const before = hashes.get(unitKey(seen)) ?? seen.specHash;
-      hashes.set(unitKey(seen), before);
-      return before === seen.specHash ? undefined : `attempt ${seen.attempt} of ${unitKey(seen)} got other words`;
+    observe(event) {
+      if (event.kind === 'unitInconsistent')
+        return `run ${event.run} of ${unitKey(event)} on ${event.node}: ${event.message}`;
+      if (event.kind !== 'unitStarted') return undefined;
+      const before = hashes.get(unitKey(event)) ?? event.specHash;
+      hashes.set(unitKey(event), before);
+      return before === event.specHash
+        ? undefined
+        : `attempt ${event.attempt} of ${unitKey(event)} got another unit spec`;
     },
   };
 };
 
-/** S27: a worker never runs more units than it has cores, and in the end all of them are free. */
+/** S27: a worker never runs more units than it has cores, and at the end all cores are free. */
 const coresAreNotOversubscribed: Property = () => {
-  let looked = 0;
+  let reads = 0;
   return {
-    observe(seen) {
-      if (seen.kind === 'unitBegan' && seen.together > seen.cores)
-        return `${seen.node} runs ${seen.together} units on ${seen.cores} cores`;
-      if (seen.kind !== 'coresSeen') return undefined;
-      looked += 1;
-      const { node, total, free, runs } = seen;
+    observe(event) {
+      if (event.kind === 'unitStarted' && event.together > event.cores)
+        return `${event.node} runs ${event.together} units on ${event.cores} cores`;
+      if (event.kind !== 'coresRead') return undefined;
+      reads += 1;
+      const { node, total, free, runs } = event;
       return free === total && runs === 0 ? undefined : `${node} has ${free} of ${total} cores free, and ${runs} units`;
     },
-    atEnd: () => (looked === 0 ? 'no worker was asked for its cores' : undefined),
+    atEnd: () => (reads === 0 ? 'no worker was asked for its cores' : undefined),
   };
 };
 
-/** S29: who is draining, drained, suspect or dead in the eyes of a manager gets nothing new from it. */
+/** S29: a manager sends no new unit to a worker that is draining, drained, suspect or dead in its view. */
 const inactiveWorkersGetNothing: Property = () => ({
-  observe(seen) {
-    if (seen.kind !== 'unitSent' || seen.forbidden === undefined) return undefined;
-    return `${seen.node} is given ${unitKey(seen)} although it is ${seen.forbidden}`;
+  observe(event) {
+    if (event.kind !== 'unitSent' || event.forbidden === undefined) return undefined;
+    return `${event.node} is assigned ${unitKey(event)} although it is ${event.forbidden}`;
   },
 });
 
-/** S30: a unit is begun as often as it may be retried, and once more. What was given back does not count. */
+/** S30: a unit starts at most once more than its retries. Returned attempts do not count. */
 const retriesAreBounded: Property = () => {
   const plans = new Map<string, JobPlan>();
-  const begun = new Map<string, number>();
+  const started = new Map<string, number>();
   const returned = new Map<string, number>();
   return {
-    observe(seen) {
-      if (seen.kind === 'jobWanted') plans.set(seen.plan.name, seen.plan);
-      if (seen.kind === 'unitReturned') returned.set(unitKey(seen), (returned.get(unitKey(seen)) ?? 0) + 1);
-      if (seen.kind !== 'unitBegan') return undefined;
-      const key = unitKey(seen);
-      const times = (begun.get(key) ?? 0) + 1;
-      begun.set(key, times);
-      const { maxRetries = 0 } = plans.get(seen.plan)?.request.workflows[seen.workflow] ?? {};
+    observe(event) {
+      if (event.kind === 'jobSubmitted') plans.set(event.plan.name, event.plan);
+      if (event.kind === 'unitReturned') returned.set(unitKey(event), (returned.get(unitKey(event)) ?? 0) + 1);
+      if (event.kind !== 'unitStarted') return undefined;
+      const key = unitKey(event);
+      const times = (started.get(key) ?? 0) + 1;
+      started.set(key, times);
+      const { maxRetries = 0 } = plans.get(event.plan)?.request.workflows[event.workflow] ?? {};
       const allowed = maxRetries + 1 + (returned.get(key) ?? 0);
-      return times <= allowed ? undefined : `${key} is begun ${times} times, and only ${allowed} are allowed`;
+      return times <= allowed ? undefined : `${key} is started ${times} times, but only ${allowed} are allowed`;
     },
   };
 };
 
-/** S28: when a cancelling was acknowledged a while ago, or the job was seen as cancelled, nothing of it acts. */
-const cancelledUnitsStop: Property = (stage) => {
-  const silentFromMs = new Map<string, number>();
+/** S28: no unit of a job acts after its grace time since the cancel was acknowledged, or after the job is CANCELLED. */
+const cancelledUnitsStop: Property = (run) => {
+  const forbiddenFromMs = new Map<string, number>();
   return {
-    observe(seen) {
-      const { nowMs } = stage.world.timeline;
-      if (seen.kind === 'cancelTold' && !silentFromMs.has(seen.job)) silentFromMs.set(seen.job, nowMs + seen.graceMs);
-      if (seen.kind === 'jobSeen' && seen.sight.status === 'CANCELLED')
-        silentFromMs.set(seen.sight.job, Math.min(nowMs, silentFromMs.get(seen.sight.job) ?? nowMs));
-      if (seen.kind !== 'unitActed' || seen.msSinceResume < wakingMs) return undefined;
-      if (nowMs <= (silentFromMs.get(seen.job) ?? Infinity)) return undefined;
-      return `run ${seen.run} of ${unitKey(seen)} acts on ${seen.node}, but its job is cancelled`;
+    observe(event) {
+      const { nowMs } = run.world.timeline;
+      if (event.kind === 'cancelAcknowledged' && !forbiddenFromMs.has(event.job))
+        forbiddenFromMs.set(event.job, nowMs + event.graceMs);
+      if (event.kind === 'jobObserved' && event.view.status === 'CANCELLED')
+        forbiddenFromMs.set(event.view.job, Math.min(nowMs, forbiddenFromMs.get(event.view.job) ?? nowMs));
+      if (event.kind !== 'unitActed' || event.msSinceResume < resumeMarginMs) return undefined;
+      if (nowMs <= (forbiddenFromMs.get(event.job) ?? Infinity)) return undefined;
+      return `run ${event.run} of ${unitKey(event)} acts on ${event.node}, but its job is cancelled`;
     },
   };
 };
 
-/** Where clocks on the wall are right: nothing of a job begins before its time. */
-const startTimesAreKept: Property = (stage) => {
+/** For scenarios with correct wall clocks: no unit of a job starts before the start time of the job. */
+const startTimesAreKept: Property = (run) => {
   const startMs = new Map<string, number>();
   return {
-    observe(seen) {
-      const { nowMs } = stage.world.timeline;
-      if (seen.kind === 'jobWanted') startMs.set(seen.plan.name, nowMs + (seen.plan.startAfterMs ?? 0));
-      if (seen.kind !== 'unitBegan' || nowMs >= (startMs.get(seen.plan) ?? 0)) return undefined;
-      return `${unitKey(seen)} begins at ${nowMs}, its time is ${startMs.get(seen.plan)}`;
+    observe(event) {
+      const { nowMs } = run.world.timeline;
+      if (event.kind === 'jobSubmitted') startMs.set(event.plan.name, nowMs + (event.plan.startAfterMs ?? 0));
+      if (event.kind !== 'unitStarted' || nowMs >= (startMs.get(event.plan) ?? 0)) return undefined;
+      return `${unitKey(event)} starts at ${nowMs}, its start time is ${startMs.get(event.plan)}`;
     },
   };
 };
 
 export const unitProperties = {
   attemptsAreFenced,
-  cancelledIsSilent: cancelledUnitsStop,
-  coresAreKept: coresAreNotOversubscribed,
+  cancelledUnitsStop,
+  coresAreNotOversubscribed,
   oneRunAtATime,
-  ordersStay: specsAreStable,
-  restingGetNothing: inactiveWorkersGetNothing,
+  specsAreStable,
+  inactiveWorkersGetNothing,
   retriesAreBounded,
-  startsAreKept: startTimesAreKept,
+  startTimesAreKept,
 } as const satisfies Readonly<Record<string, Property>>;

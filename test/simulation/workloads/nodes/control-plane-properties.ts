@@ -1,50 +1,49 @@
-/**
- * Properties of the control plane: one group, durable writes, everyone registered after healing.
- */
+/** Properties of the control plane: one group, durable writes, all nodes registered after healing. */
 import type { PropertyChecker, Property } from '../../checking/workload.ts';
 
-/** However the managers start, die and are cut off: there is never a second group. */
+/** Managers form exactly one group, also if they crash or are partitioned while it forms. */
 const oneGroupForms: Property = (): PropertyChecker => {
   let first: string | undefined;
   return {
-    observe(seen) {
-      if (seen.kind !== 'groupBegan') return undefined;
-      if (first !== undefined && first !== seen.node) return `${first} and ${seen.node} both began a group`;
-      first = seen.node;
+    observe(event) {
+      if (event.kind !== 'groupFormed') return undefined;
+      if (first !== undefined && first !== event.node) return `${first} and ${event.node} both formed a group`;
+      first = event.node;
       return undefined;
     },
-    atEnd: () => (first === undefined ? 'no group ever began' : undefined),
+    atEnd: () => (first === undefined ? 'no group ever formed' : undefined),
   };
 };
 
+/** The registry has every acknowledged write at the end. */
 const writesAreDurable: Property = (): PropertyChecker => {
   const written = new Set<string>();
   let found: ReadonlySet<string> | undefined;
   return {
-    observe(seen) {
-      if (seen.kind === 'wrote') written.add(seen.key);
-      if (seen.kind === 'found') found = new Set(seen.keys);
+    observe(event) {
+      if (event.kind === 'writeAcknowledged') written.add(event.key);
+      if (event.kind === 'keysFound') found = new Set(event.keys);
       return undefined;
     },
     atEnd: () => {
-      if (found === undefined) return 'the registry does not answer although all is well';
+      if (found === undefined) return 'the registry does not reply after the quiet phase';
       const lost = [...written].find((key) => found?.has(key) === false);
       return lost === undefined ? undefined : `${lost} was acknowledged and is gone`;
     },
   };
 };
 
-/** After healing everybody is registered, in whichever mode, and knows the same leader. */
+/** After healing every node is registered, active or drained, and knows the same leader. */
 const allNodesRegistered: Property = (): PropertyChecker => {
-  let problem: string | undefined = 'nobody was asked';
+  let problem: string | undefined = 'no node was asked';
   return {
-    observe(seen) {
-      if (seen.kind !== 'registrations') return undefined;
-      const missing = seen.standings.find(({ standing }) => standing !== 'active' && standing !== 'drained');
-      const leaders = new Set(seen.standings.map(({ leader }) => leader));
+    observe(event) {
+      if (event.kind !== 'registrations') return undefined;
+      const missing = event.nodes.find(({ status }) => status !== 'active' && status !== 'drained');
+      const leaders = new Set(event.nodes.map(({ leader }) => leader));
       problem = undefined;
-      if (missing !== undefined) problem = `${missing.node} is ${missing.standing}`;
-      else if (leaders.size !== 1) problem = `leaders by belief: ${[...leaders].join(' ')}`;
+      if (missing !== undefined) problem = `${missing.node} is ${missing.status}`;
+      else if (leaders.size !== 1) problem = `nodes disagree on the leader: ${[...leaders].join(' ')}`;
       return undefined;
     },
     atEnd: () => problem,
@@ -52,7 +51,7 @@ const allNodesRegistered: Property = (): PropertyChecker => {
 };
 
 export const controlPlaneProperties = {
-  everybodyIsRegistered: allNodesRegistered,
-  oneGroupBegins: oneGroupForms,
-  whatWasWrittenStays: writesAreDurable,
+  allNodesRegistered,
+  oneGroupForms,
+  writesAreDurable,
 } as const satisfies Readonly<Record<string, Property>>;

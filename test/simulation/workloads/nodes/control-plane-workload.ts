@@ -1,6 +1,6 @@
 /**
- * Workload of whole nodes with a control plane: registrations and registry writes. Reports who is registered and which
- * writes were acknowledged.
+ * Workload of whole nodes with a control plane: registrations and registry writes. Reports the registered nodes and the
+ * acknowledged writes.
  */
 import type { Clock } from '../../../../src/base/ports.ts';
 import { Random } from '../../../../src/base/random.ts';
@@ -18,27 +18,27 @@ const managersCount = 3;
 const writeEveryMs = 400;
 const writeTimeoutMs = 4_000;
 const settledMs = 4_000;
-/** Short, so that a run of a minute sees registrations run out. */
+/** Short, so that registrations expire in a run of a minute. */
 const registrationTtlMs = 8_000;
 
-export function controlPlaneWorkload(spec: WorkloadContext): WorkloadRun {
-  const workload = new Controlled(spec);
+export function controlPlaneWorkload(context: WorkloadContext): WorkloadRun {
+  const workload = new ControlPlaneWorkload(context);
   return {
     world: workload.world,
     clusterOf: () => 'simulated',
     start: () => workload.start(),
-    stopWork: () => workload.rest(),
-    aliveViews: () => workload.views(),
+    stopWork: () => workload.stopWork(),
+    aliveViews: () => workload.aliveViews(),
     durableValue: () => 0,
   };
 }
 
-class Controlled {
+class ControlPlaneWorkload {
   readonly world: SimulatedWorld<SimulatedNode>;
   readonly #names: readonly string[];
   readonly #observe: WorkloadContext['observe'];
   readonly #random: Random;
-  #resting = false;
+  #isStopped = false;
   #writes = 0;
 
   constructor({ seed, names, detailed, sink, observe }: WorkloadContext) {
@@ -55,7 +55,7 @@ class Controlled {
           roles: (one) => (managers.includes(one) ? ['manager'] : ['worker']),
           options: { registry: 'embedded', registrationTtlMs },
         });
-        this.#listen(ports.clock, name, node);
+        this.#followEvents(ports.clock, name, node);
         return node;
       },
     });
@@ -65,43 +65,43 @@ class Controlled {
     this.world.timeline.after(settledMs, () => this.#write());
   }
 
-  /** Asks, when all is well, what has become of everything that was written; the answer comes before the end of the run. */
-  rest(): void {
-    this.#resting = true;
+  /** Reads all keys and registrations; the replies arrive before the end of the run. */
+  stopWork(): void {
+    this.#isStopped = true;
     const range = { from: '/written/', to: '/written0' };
     this.#registryOf(this.#names.at(-1) as string)?.range(range, { timeoutMs: writeTimeoutMs }, (outcome) => {
-      if (outcome.ok) this.#observe({ kind: 'found', keys: outcome.value.entries.map(({ key }) => key) });
+      if (outcome.ok) this.#observe({ kind: 'keysFound', keys: outcome.value.entries.map(({ key }) => key) });
     });
-    const standings = this.#names.map((node) => {
+    const nodes = this.#names.map((node) => {
       const core = this.world.program(node)?.core;
-      const standing = core?.control?.registration.registrationStatusOf(core.identity.id) ?? 'none';
-      return { node, standing, leader: core?.control?.leadershipView().leader };
+      const status = core?.control?.registration.registrationStatusOf(core.identity.id) ?? 'none';
+      return { node, status, leader: core?.control?.leadershipView().leader };
     });
-    this.#observe({ kind: 'registrations', standings });
+    this.#observe({ kind: 'registrations', nodes });
   }
 
-  views(): ReadonlyMap<string, readonly string[]> {
+  aliveViews(): ReadonlyMap<string, readonly string[]> {
     return new Map(this.#names.map((name) => [name, aliveMembersOf(this.world.program(name))]));
   }
 
-  /** The core is there once the disk has told who the node is. */
-  #listen(clock: Clock, name: string, node: SimulatedNode): void {
-    if (node.core === undefined) return void clock.schedule(1, () => this.#listen(clock, name, node));
-    const hear = ({ type }: { readonly type: string }): void => {
-      if (type === 'group.begun') this.#observe({ kind: 'groupBegan', node: name });
+  /** The core exists once the identity has been read from the disk. */
+  #followEvents(clock: Clock, name: string, node: SimulatedNode): void {
+    if (node.core === undefined) return void clock.schedule(1, () => this.#followEvents(clock, name, node));
+    const onEvent = ({ type }: { readonly type: string }): void => {
+      if (type === 'group.begun') this.#observe({ kind: 'groupFormed', node: name });
     };
-    for (const event of node.core.events.since(0)) hear(event);
-    node.core.events.follow(hear);
+    for (const event of node.core.events.since(0)) onEvent(event);
+    node.core.events.follow(onEvent);
   }
 
   #write(): void {
-    if (this.#resting) return;
+    if (this.#isStopped) return;
     this.world.timeline.after(this.#random.between(0, 2 * writeEveryMs), () => this.#write());
     const key = `/written/${++this.#writes}`;
     const put = { compare: [], then: [{ kind: 'put', key, value: new Uint8Array() }], otherwise: [] } as const;
     this.#registryOf(this.#random.pick(this.#names))?.transact(put, { timeoutMs: writeTimeoutMs }, ({ ok }) => {
-      // One that ends after the last look at all keys began need not be in it.
-      if (ok && !this.#resting) this.#observe({ kind: 'wrote', key });
+      // A write that ends after the final read started need not be in it.
+      if (ok && !this.#isStopped) this.#observe({ kind: 'writeAcknowledged', key });
     });
   }
 

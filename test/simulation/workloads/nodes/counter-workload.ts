@@ -1,6 +1,6 @@
 /**
- * The smallest machine with something to lose: counts, persists, then announces. Drives base/runtime/loop.ts, to detect
- * effects before persistence.
+ * Workload of the smallest machine with durable state: it counts, persists, then announces. Drives base/runtime/loop.ts
+ * to detect effects that are performed before their write is durable.
  */
 import {
   Loop,
@@ -55,15 +55,15 @@ export class Counter implements CounterMachine {
   }
 }
 
-/** A workload of any machine that counts: also of one that does it wrongly, to see that the wrong is found. */
+/** The workload for any counting machine: a test passes a broken one, whose bug must be found. */
 export function countingWorkloadOf(machine: (random: Random) => CounterMachine): Workload {
-  return (spec) => countingStage(spec, machine);
+  return (context) => runCounters(context, machine);
 }
 
 export const countingWorkload = countingWorkloadOf((random) => new Counter(random));
 
-function countingStage(spec: WorkloadContext, machine: (random: Random) => CounterMachine): WorkloadRun {
-  const { seed, names, detailed, sink, observe } = spec;
+function runCounters(workload: WorkloadContext, machine: (random: Random) => CounterMachine): WorkloadRun {
+  const { seed, names, detailed, sink, observe } = workload;
   const world: SimulatedWorld<unknown> = new SimulatedWorld({
     ...{ seed, names, detailed, sink },
     boot: (ports, context) => boot(world, ports, context, machine, observe),
@@ -96,7 +96,8 @@ function boot(
     store,
     perform: ({ value }) => {
       const peer = world.host(context.random.pick(peers)).address;
-      if (!streams.notify({ host: peer, port }, encodeCount(value))) context.log('debug', 'nobody is told', { value });
+      if (!streams.notify({ host: peer, port }, encodeCount(value)))
+        context.log('debug', 'announcement dropped: the queue is full', { value });
     },
     onHalt: (error) => {
       throw error;

@@ -1,6 +1,6 @@
 /**
- * Workload of whole nodes that join through a seed and send echo requests; one foreign node. Observes all traffic at
- * the ports.
+ * Workload of whole nodes that join through seeds and send echo requests, plus one node of another cluster. Observes all
+ * traffic at the ports.
  */
 import type { Clock, Datagrams, Identity, Streams } from '../../../../src/base/ports.ts';
 import type { Random } from '../../../../src/base/random.ts';
@@ -21,22 +21,22 @@ import { type NodeContext, SimulatedWorld } from '../../../../src/simulation/wor
 const echoEveryMs = 500;
 const echoTimeoutMs = 2_000;
 const seedsMax = 3;
-/** No fault makes a clock run faster; a stall counts in the caller's own time. */
+/** No fault makes a clock run faster; a pause counts in the caller's own time. */
 const fastestClock = 1.25;
 
-export function echoWorkload(spec: WorkloadContext): WorkloadRun {
-  return conversations(spec, () => ({}));
+export function echoWorkload(context: WorkloadContext): WorkloadRun {
+  return runEchoes(context, () => ({}));
 }
 
-/** The same, and two of the nodes have no datagrams: others know of their life by their heartbeats. */
-export function pushEchoWorkload(spec: WorkloadContext): WorkloadRun {
-  const quiet = spec.names.slice(-3, -1);
-  return conversations(spec, (name) => (quiet.includes(name) ? { membership: 'push', roles: ['worker'] } : {}));
+/** The same with two push members: nodes without datagrams, which prove themselves alive by heartbeats. */
+export function pushEchoWorkload(context: WorkloadContext): WorkloadRun {
+  const pushMembers = context.names.slice(-3, -1);
+  return runEchoes(context, (name) => (pushMembers.includes(name) ? { membership: 'push', roles: ['worker'] } : {}));
 }
 
-function conversations(spec: WorkloadContext, optionsOf: (name: string) => Partial<NodeOptions>): WorkloadRun {
-  const { seed, names, detailed, sink, observe } = spec;
-  let resting = false;
+function runEchoes(workload: WorkloadContext, optionsOf: (name: string) => Partial<NodeOptions>): WorkloadRun {
+  const { seed, names, detailed, sink, observe } = workload;
+  let isStopped = false;
   let requests = 0;
   const foreign = names.length > 3 ? names.at(-1) : undefined;
   const clusterOf = (name: string): string => (name === foreign ? 'foreign' : 'simulated');
@@ -49,66 +49,68 @@ function conversations(spec: WorkloadContext, optionsOf: (name: string) => Parti
         cluster: clusterOf(context.name),
         options: optionsOf(context.name),
         wrap: (streams, datagrams, { name, generation }) => {
-          observe({ kind: 'listens', node: name, generation });
-          return observedPorts(streams, datagrams, witness(ports, context));
+          observe({ kind: 'listening', node: name, generation });
+          return observedPorts(streams, datagrams, trafficObserver(ports, context));
         },
       });
-      converse(ports, context, node);
-      listen(ports, context, node);
+      sendEchoes(ports, context, node);
+      followEvents(ports, context, node);
       return node;
     },
   });
 
-  const witness = (ports: SimulatedPorts, context: NodeContext): TrafficObserver => ({
+  const trafficObserver = (ports: SimulatedPorts, context: NodeContext): TrafficObserver => ({
     node: context.name,
     clock: ports.clock,
     stalledMs: () => world.host(context.name).process?.pausedMs ?? 0,
     nextRequest: () => ++requests,
     observe,
   });
-  const converse = (ports: SimulatedPorts, context: NodeContext, node: SimulatedNode): void => {
+  const sendEchoes = (ports: SimulatedPorts, context: NodeContext, node: SimulatedNode): void => {
     const random = context.random.fork('echo');
-    const again = (): void => {
-      if (resting) return;
-      ask(world, context.name, node, random);
-      ports.clock.schedule(random.between(0, 2 * echoEveryMs), again);
+    const sendNext = (): void => {
+      if (isStopped) return;
+      sendEcho(world, context.name, node, random);
+      ports.clock.schedule(random.between(0, 2 * echoEveryMs), sendNext);
     };
-    ports.clock.schedule(random.between(0, echoEveryMs), again);
+    ports.clock.schedule(random.between(0, echoEveryMs), sendNext);
   };
-  /** The core is there once the disk has told who the node is. */
-  const listen = (ports: SimulatedPorts, context: NodeContext, node: SimulatedNode): void => {
-    if (node.core === undefined) return void ports.clock.schedule(1, () => listen(ports, context, node));
-    for (const event of node.core.events.since(0)) tellBelief(event, context.name, observe);
-    node.core.events.follow((event) => tellBelief(event, context.name, observe));
+  /** The core exists once the identity has been read from the disk. */
+  const followEvents = (ports: SimulatedPorts, context: NodeContext, node: SimulatedNode): void => {
+    if (node.core === undefined) return void ports.clock.schedule(1, () => followEvents(ports, context, node));
+    for (const event of node.core.events.since(0)) observeMemberState(event, context.name, observe);
+    node.core.events.follow((event) => observeMemberState(event, context.name, observe));
   };
   return {
     world,
     clusterOf,
     start: () => undefined,
     stopWork: () => {
-      resting = true;
+      isStopped = true;
     },
     aliveViews: () => new Map(names.map((name) => [name, aliveMembersOf(world.program(name))])),
     durableValue: () => 0,
   };
 }
 
-const beliefs = {
+const memberStates = {
   'member.alive': 'alive',
   'member.suspect': 'suspect',
   'member.dead': 'dead',
   'member.left': 'left',
 } as const;
 
-function tellBelief(event: NodeEvent, node: string, observe: WorkloadContext['observe']): void {
-  const state = Object.hasOwn(beliefs, event.type) ? beliefs[event.type as keyof typeof beliefs] : undefined;
+function observeMemberState(event: NodeEvent, node: string, observe: WorkloadContext['observe']): void {
+  const state = Object.hasOwn(memberStates, event.type)
+    ? memberStates[event.type as keyof typeof memberStates]
+    : undefined;
   const { member, generation, incarnation } = event;
   if (state === undefined || typeof member !== 'string') return;
   if (typeof generation !== 'number' || typeof incarnation !== 'number') return;
-  observe({ kind: 'believes', node, about: member, state, generation, incarnation });
+  observe({ kind: 'memberStateChanged', node, about: member, state, generation, incarnation });
 }
 
-function ask(world: SimulatedWorld<unknown>, name: string, node: SimulatedNode, random: Random): void {
+function sendEcho(world: SimulatedWorld<unknown>, name: string, node: SimulatedNode, random: Random): void {
   const to = random.pick(world.names);
   const payload = new TextEncoder().encode(`${name}>${to}`);
   node.streams?.request(
@@ -127,21 +129,21 @@ type TrafficObserver = {
   readonly observe: (observation: Observation) => void;
 };
 
-/** The same ports, with somebody who writes down what passes. */
-function observedPorts(streams: Streams, datagrams: Datagrams, witness: TrafficObserver): WrappedPorts {
-  const { node, observe } = witness;
-  const heard = (from: Identity, claims?: EchoEndpoints): void =>
-    observe({ kind: 'heard', node, from: from.name, ...(claims === undefined ? {} : { claims }) });
+/** The same ports with an observer of requests and received messages. */
+function observedPorts(streams: Streams, datagrams: Datagrams, observer: TrafficObserver): WrappedPorts {
+  const { node, observe } = observer;
+  const received = (from: Identity, claims?: EchoEndpoints): void =>
+    observe({ kind: 'messageReceived', node, from: from.name, ...(claims === undefined ? {} : { claims }) });
   return {
     streams: {
       ...streams,
       request: (to, body, timeoutMs, done) => {
-        const request = witness.nextRequest();
-        const deadlineMs = witness.clock.nowMs() + timeoutMs;
-        const stalledMs = witness.stalledMs();
+        const request = observer.nextRequest();
+        const deadlineMs = observer.clock.nowMs() + timeoutMs;
+        const stalledMs = observer.stalledMs();
         observe({ kind: 'requestStarted', node, request, timeoutMs });
         return streams.request(to, body, timeoutMs, (outcome) => {
-          const lateMs = witness.clock.nowMs() - deadlineMs - fastestClock * (witness.stalledMs() - stalledMs);
+          const lateMs = observer.clock.nowMs() - deadlineMs - fastestClock * (observer.stalledMs() - stalledMs);
           observe({ kind: 'requestEnded', node, request, code: outcome.ok ? 'OK' : outcome.error.code, lateMs });
           done(outcome);
         });
@@ -149,11 +151,11 @@ function observedPorts(streams: Streams, datagrams: Datagrams, witness: TrafficO
       serve: (service) =>
         streams.serve({
           request: (from, body, remainingMs, reply) => {
-            heard(from, claimsOf(body));
+            received(from, claimsOf(body));
             service.request(from, body, remainingMs, reply);
           },
           notify: (from, body) => {
-            heard(from);
+            received(from);
             service.notify(from, body);
           },
           open: (from, opening, stream) => service.open(from, opening, stream),
@@ -163,14 +165,14 @@ function observedPorts(streams: Streams, datagrams: Datagrams, witness: TrafficO
       ...datagrams,
       receive: (handler) =>
         datagrams.receive((from, body) => {
-          heard(from);
+          received(from);
           handler(from, body);
         }),
     },
   };
 }
 
-/** Echoes name both ends. */
+/** An echo names its sender and its receiver. */
 function claimsOf(body: Uint8Array): EchoEndpoints | undefined {
   const message = tryDecodeMessage(body);
   if (message?.kind !== 'echo') return undefined;

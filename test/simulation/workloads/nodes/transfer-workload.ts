@@ -1,6 +1,4 @@
-/**
- * Workload of byte streams larger than the credit. Every byte follows from its position, so receivers verify content.
- */
+/** Workload of byte streams larger than the credit. Every byte follows from its position, so receivers verify content. */
 import { AssertionFailed } from '../../../../src/base/assert.ts';
 import { nodeIdFrom } from '../../../../src/base/ids.ts';
 import type { ByteStream, ByteStreamEvents, Identity, Streams } from '../../../../src/base/ports.ts';
@@ -10,17 +8,17 @@ import type { SimulatedPorts } from '../../../../src/simulation/world/simulated-
 import { type NodeContext, SimulatedWorld } from '../../../../src/simulation/world/simulated-world.ts';
 
 const port = 7400;
-/** Small, because what matters is how often the credit is used up, not how many bytes a test run moves. */
+/** Small, so that transfers use up the credit often. */
 const creditBytes = 16 * 1024;
 const chunkBytes = 2 * 1024;
 const sizeBytesMax = 3 * creditBytes;
 const pauseMsMax = 4_000;
 
-type Transfers = { resting: boolean; count: number; readonly observe: (observation: Observation) => void };
+type Transfers = { isStopped: boolean; count: number; readonly observe: (observation: Observation) => void };
 
-export function transferWorkload(spec: WorkloadContext): WorkloadRun {
-  const { seed, names, detailed, sink, observe } = spec;
-  const state: Transfers = { resting: false, count: 0, observe };
+export function transferWorkload(workload: WorkloadContext): WorkloadRun {
+  const { seed, names, detailed, sink, observe } = workload;
+  const state: Transfers = { isStopped: false, count: 0, observe };
   const world: SimulatedWorld<unknown> = new SimulatedWorld<unknown>({
     ...{ seed, names, detailed, sink, limits: { creditBytes } },
     boot: (ports, context) => boot(world, state, ports, context),
@@ -29,7 +27,7 @@ export function transferWorkload(spec: WorkloadContext): WorkloadRun {
     world,
     start: () => undefined,
     stopWork: () => {
-      state.resting = true;
+      state.isStopped = true;
     },
     clusterOf: () => 'transfers',
     aliveViews: () => new Map(),
@@ -43,13 +41,13 @@ function boot(world: SimulatedWorld<unknown>, state: Transfers, ports: Simulated
   const identity: Identity = { id, name, host, port, generation: boots, roles: ['worker'], dc: 'local' };
   const { streams } = ports.listen(identity, 'transfers');
   streams.serve({ request: refuse, notify: refuse, open: (_, opening, stream) => receive(opening, stream) });
-  const again = (): void => {
-    if (state.resting) return;
+  const sendNext = (): void => {
+    if (state.isStopped) return;
     const to = world.host(random.pick(world.names)).address;
     send(state, streams, { node: name, to, random });
-    ports.clock.schedule(random.between(0, pauseMsMax), again);
+    ports.clock.schedule(random.between(0, pauseMsMax), sendNext);
   };
-  ports.clock.schedule(random.between(0, pauseMsMax), again);
+  ports.clock.schedule(random.between(0, pauseMsMax), sendNext);
 }
 
 function send(
@@ -79,10 +77,10 @@ function send(
 }
 
 function refuse(): never {
-  throw new AssertionFailed('transfers use nothing but streams');
+  throw new AssertionFailed('transfers use byte streams only');
 }
 
-/** Answers with one byte when everything has come, and gives up at the first wrong byte. */
+/** Confirms with one byte when everything has arrived; throws at the first wrong byte. */
 function receive(opening: Uint8Array, stream: ByteStream): ByteStreamEvents {
   const sizeBytes = Number(new TextDecoder().decode(opening));
   let seenBytes = 0;

@@ -9,7 +9,7 @@ const hashKeys = ['a', 'b', 'c', 'd', 'e', 'f'];
 
 export type PoolShape = { readonly name: string; readonly containers: number };
 
-/** What one call wants: one cell of one container, or the same cell of all of them. */
+/** A planned call: one cell of one container, or the same cell of all containers. */
 export type PlannedCellCall = {
   readonly pool: PoolShape;
   readonly cell: string;
@@ -17,13 +17,13 @@ export type PlannedCellCall = {
   readonly action: RegisterAction;
 };
 
-/** `lastSeen`: what the client expects to find when it swaps. */
-export function drawCellCall(random: Random, pool: PoolShape, call: string, lastSeen: string): PlannedCellCall {
+/** `lastRead`: the value that a swap of this client expects. */
+export function drawCellCall(random: Random, pool: PoolShape, call: string, lastRead: string): PlannedCellCall {
   const value = `<${call}>`;
   const draw = random.fraction();
   if (draw < 0.05) return { pool, cell: 'all', route: { broadcast: true }, action: { kind: 'read' } };
   if (draw < 0.1) return { pool, cell: 'all', route: { broadcast: true }, action: { kind: 'append', value } };
-  const action = drawAction(random, value, lastSeen);
+  const action = drawAction(random, value, lastRead);
   if (draw < 0.3) return { pool, cell: 'own', route: { id: random.below(pool.containers) }, action };
   const cell = random.pick(hashKeys);
   return { pool, cell, route: { hash: cell }, action };
@@ -37,7 +37,7 @@ function drawAction(random: Random, value: string, expected: string): RegisterAc
   return { kind: 'swap', expected, value };
 }
 
-/** Who asks for which cell, in words of a history: a call of many containers is one call of each. */
+/** Client and key of a call in the history: a call of many containers is one call of each. */
 export function historyKeysOf(
   client: string,
   { pool, cell, route }: PlannedCellCall,
@@ -50,7 +50,7 @@ export function historyKeysOf(
   }));
 }
 
-/** Undefined: one, and the hash decides which. */
+/** Undefined: one container, chosen by the hash of the key. */
 export function targetContainersOf({ pool, route }: PlannedCellCall): readonly number[] | undefined {
   if ('id' in route) return [route.id];
   return 'broadcast' in route ? Array.from({ length: pool.containers }, (_, n) => n) : undefined;
@@ -65,10 +65,10 @@ export function methodCallOf({ action, cell }: PlannedCellCall): {
   return { method: kind, args: kind === 'swap' ? [cell, action.value, action.expected] : [cell, action.value] };
 }
 
-/** The texts of all containers that were asked, in the order of their numbers. */
+/** The replies of all called containers, in the order of their numbers. */
 export function replyTextsOf(result: CallResult): readonly string[] {
   if ('parts' in result) return result.parts.map((part) => (part.ok ? String(decodeValue(part.value)) : part.code));
-  if (!('value' in result)) return ['a flow'];
+  if (!('value' in result)) return ['a result stream'];
   const value = decodeValue(result.value);
   return Array.isArray(value) ? value.map(String) : [String(value)];
 }

@@ -1,6 +1,6 @@
 /**
- * The module that simulated pools run: text registers that also record their container and executed calls, to detect
- * mixed state and duplicates.
+ * The module that simulated pools run: text registers. Each state also records its container and the executed calls, so
+ * that mixed states and duplicate executions are found.
  */
 import { type Context, type ModuleDefinition, module } from '../../../../src/containers/module.ts';
 import { poolLabel } from './pool-label.ts';
@@ -17,13 +17,13 @@ export type CellExecution = {
 
 export type CellObserver = {
   executed(run: CellExecution): void;
-  opened(ctx: Context, how: string): void;
+  opened(ctx: Context, opening: string): void;
 };
 
 export type CellDump = { readonly tag: string; readonly done: readonly string[] };
 
 export const cellModuleName = 'cells';
-/** What a state keeps for each writing call that was done in it, by call id. */
+/** Prefix of the keys under which a state records executed writes, by call id. */
 export const executedPrefix = 'done/';
 const tagKey = 'tag';
 const dumpedMax = 100_000;
@@ -32,15 +32,15 @@ export function stateTagOf(pool: string, container: number): string {
   return `${pool}/${container}`;
 }
 
-export function cellModule(witness: CellObserver): ModuleDefinition {
-  const reading = (ctx: Context): void => witness.executed(runOf(ctx, false));
-  const writing = (ctx: Context): void => {
-    witness.executed(runOf(ctx, true));
+export function cellModule(observer: CellObserver): ModuleDefinition {
+  const onRead = (ctx: Context): void => observer.executed(runOf(ctx, false));
+  const onWrite = (ctx: Context): void => {
+    observer.executed(runOf(ctx, true));
     ctx.state.set(executedPrefix + ctx.callId, true);
   };
-  const opened = (ctx: Context, how: string): void => {
-    if (how === 'init') ctx.state.set(tagKey, stateTagOf(poolLabel(ctx.pool.name, ctx.pool.params), ctx.container));
-    witness.opened(ctx, how);
+  const opened = (ctx: Context, opening: string): void => {
+    if (opening === 'init') ctx.state.set(tagKey, stateTagOf(poolLabel(ctx.pool.name, ctx.pool.params), ctx.container));
+    observer.opened(ctx, opening);
   };
   return module(cellModuleName, {
     init: (ctx) => opened(ctx, 'init'),
@@ -48,18 +48,18 @@ export function cellModule(witness: CellObserver): ModuleDefinition {
     recover: (ctx) => opened(ctx, 'recover'),
     methods: {
       append: (ctx, cell: string, text: string) => {
-        writing(ctx);
+        onWrite(ctx);
         const whole = textOf(ctx, cell) + text;
         ctx.state.set(cellKey(cell), whole);
         return whole;
       },
       put: (ctx, cell: string, text: string) => {
-        writing(ctx);
+        onWrite(ctx);
         ctx.state.set(cellKey(cell), text);
         return '';
       },
       swap: (ctx, cell: string, text: string, expected: string) => {
-        writing(ctx);
+        onWrite(ctx);
         const before = textOf(ctx, cell);
         if (before === expected) ctx.state.set(cellKey(cell), text);
         return before;
@@ -67,14 +67,14 @@ export function cellModule(witness: CellObserver): ModuleDefinition {
       read: {
         readonly: true,
         run: (ctx, cell: string) => {
-          reading(ctx);
+          onRead(ctx);
           return textOf(ctx, cell);
         },
       },
       dump: {
         readonly: true,
         run: (ctx): CellDump => {
-          reading(ctx);
+          onRead(ctx);
           const entries = ctx.state.entries({ prefix: executedPrefix, limit: dumpedMax });
           return { tag: ctx.state.get(tagKey) ?? '', done: entries.map(([key]) => key.slice(executedPrefix.length)) };
         },

@@ -25,9 +25,9 @@ const timeoutsMs = [900, 3_000, 9_000];
 const attemptsMax = 3;
 
 export type LifecycleCallsOptions = {
-  /** Its name is its label. */
+  /** Named by its label. */
   readonly pool: PoolShape;
-  /** Who has told of it. */
+  /** The node that replied to its creation. */
   readonly creator: NodeClient;
   readonly session: SimulatedSession;
   readonly random: Random;
@@ -36,18 +36,18 @@ export type LifecycleCallsOptions = {
   readonly acknowledged: (call: string, pool: string, containers: readonly number[] | undefined) => void;
 };
 
-type Open = { readonly id: CallId; readonly wish: PlannedCellCall; attempts: number };
+type Open = { readonly id: CallId; readonly plan: PlannedCellCall; attempts: number };
 
 export class LifecycleCalls {
-  readonly #spec: LifecycleCallsOptions;
+  readonly #options: LifecycleCallsOptions;
   readonly #idle: () => void;
   #open = 0;
   #isDeleting = false;
-  #lastSeen = '';
+  #lastRead = '';
 
-  /** `idle` each time that none is under way any more. */
-  constructor(spec: LifecycleCallsOptions, idle: () => void) {
-    this.#spec = spec;
+  /** Calls `idle` each time that no call is in flight any more. */
+  constructor(options: LifecycleCallsOptions, idle: () => void) {
+    this.#options = options;
     this.#idle = idle;
   }
 
@@ -55,76 +55,76 @@ export class LifecycleCalls {
     return this.#open === 0;
   }
 
-  /** From now on the pool may be unknown. */
+  /** From now on calls may fail with UNKNOWN_POOL. */
   startDeleting(): void {
     this.#isDeleting = true;
   }
 
   call(): void {
-    const { pool, session, random, observe } = this.#spec;
+    const { pool, session, random, observe } = this.#options;
     const id = session.begin();
-    const wish = drawCellCall(random, pool, formatCallId(id), this.#lastSeen);
-    for (const { client, key } of historyKeysOf(session.name, wish))
-      observe({ kind: 'called', order: { client, number: id.counter, attempt: 1, key, action: wish.action } });
+    const plan = drawCellCall(random, pool, formatCallId(id), this.#lastRead);
+    for (const { client, key } of historyKeysOf(session.name, plan))
+      observe({ kind: 'called', command: { client, number: id.counter, attempt: 1, key, action: plan.action } });
     this.#open += 1;
-    this.#send({ id, wish, attempts: 0 });
+    this.#send({ id, plan, attempts: 0 });
   }
 
   #send(open: Open): void {
-    const { creator, session, random, nextRequest } = this.#spec;
+    const { creator, session, random, nextRequest } = this.#options;
     open.attempts += 1;
-    if (!creator.isAlive) return this.#over(open);
-    const { id, wish } = open;
-    const { method, args } = methodCallOf(wish);
+    if (!creator.isAlive) return this.#close(open);
+    const { id, plan } = open;
+    const { method, args } = methodCallOf(plan);
     const timeoutMs = random.pick(timeoutsMs) * random.between(0.5, 1);
     const call = {
-      pool: poolNameOfLabel(wish.pool.name),
+      pool: poolNameOfLabel(plan.pool.name),
       method,
       args: encodeValue(args).slice(),
-      route: wish.route,
+      route: plan.route,
       id,
     };
     const lowestPending = session.lowestOpen;
     creator.request<CallResult>(
       {
         ...{ request: nextRequest(), timeoutMs },
-        ask: (core, done) => core.containers?.calls.call({ ...call, lowestPending, timeoutMs }, done),
+        run: (core, done) => core.containers?.calls.call({ ...call, lowestPending, timeoutMs }, done),
       },
-      (outcome) => this.#ended(open, outcome),
+      (outcome) => this.#onOutcome(open, outcome),
     );
   }
 
-  #ended(open: Open, outcome: Outcome<CallResult> | undefined): void {
-    const { pool, acknowledged } = this.#spec;
+  #onOutcome(open: Open, outcome: Outcome<CallResult> | undefined): void {
+    const { pool, acknowledged } = this.#options;
     if (outcome?.ok === true) {
-      if (open.wish.action.kind !== 'read')
-        acknowledged(formatCallId(open.id), pool.name, targetContainersOf(open.wish));
-      this.#answered(open, outcome.value);
-    } else if (outcome !== undefined) this.#failed(open, outcome.error);
-    const isOver = outcome?.ok === true || open.attempts >= attemptsMax || this.#isDeleting;
-    if (isOver) this.#over(open);
+      if (open.plan.action.kind !== 'read')
+        acknowledged(formatCallId(open.id), pool.name, targetContainersOf(open.plan));
+      this.#onReply(open, outcome.value);
+    } else if (outcome !== undefined) this.#onError(open, outcome.error);
+    const isDone = outcome?.ok === true || open.attempts >= attemptsMax || this.#isDeleting;
+    if (isDone) this.#close(open);
     else this.#send(open);
   }
 
-  #failed({ id }: Open, { code, message }: (Outcome<never> & { ok: false })['error']): void {
-    const { pool, creator, observe } = this.#spec;
+  #onError({ id }: Open, { code, message }: (Outcome<never> & { ok: false })['error']): void {
+    const { pool, creator, observe } = this.#options;
     const [call, isDeleting] = [formatCallId(id), this.#isDeleting];
     observe({ kind: 'creatorRefused', pool: pool.name, node: creator.name, call, code, isDeleting });
     if (!isDeleting || code !== 'UNKNOWN_POOL') observe({ kind: 'callFailed', call, code, message });
   }
 
-  #answered({ id, wish }: Open, result: CallResult): void {
-    const { session, observe } = this.#spec;
+  #onReply({ id, plan }: Open, result: CallResult): void {
+    const { session, observe } = this.#options;
     const texts = replyTextsOf(result);
-    for (const [at, { client }] of historyKeysOf(session.name, wish).entries()) {
+    for (const [at, { client }] of historyKeysOf(session.name, plan).entries()) {
       const saw = texts[at] ?? 'nothing';
-      observe({ kind: 'answered', order: { client, number: id.counter }, saw });
-      if (wish.action.kind !== 'put') this.#lastSeen = saw;
+      observe({ kind: 'replied', command: { client, number: id.counter }, saw });
+      if (plan.action.kind !== 'put') this.#lastRead = saw;
     }
   }
 
-  #over({ id }: Open): void {
-    this.#spec.session.close(id);
+  #close({ id }: Open): void {
+    this.#options.session.close(id);
     this.#open -= 1;
     if (this.#open === 0) this.#idle();
   }

@@ -1,6 +1,6 @@
 /**
- * A client of one node in one of its lives: a request ends with its reply or with that life, so nothing stays in flight
- * there.
+ * A client of one node instance: a request ends with its reply or with the process of the node, so no request stays in
+ * flight there.
  */
 import type { Done, Outcome } from '../../../../src/base/errors.ts';
 import type { NodeCore } from '../../../../src/node/core/node-core-types.ts';
@@ -13,14 +13,14 @@ import type { SimulatedWorld } from '../../../../src/simulation/world/simulated-
 const fastestClock = 1.2;
 
 export type NodeRequest<T> = {
-  /** Number of the request, for whoever counts endings. */
+  /** Number of the request in the observations. */
   readonly request: number;
-  /** When it has to be over, by the clock of the node. */
+  /** The deadline by the clock of the node. */
   readonly timeoutMs: number;
-  readonly ask: (core: NodeCore, done: Done<T>) => void;
+  readonly run: (core: NodeCore, done: Done<T>) => void;
 };
 
-/** `undefined`: the life is over. */
+/** Undefined: the process of the node is gone. */
 export type NodeReplyHandler<T> = (outcome: Outcome<T> | undefined) => void;
 
 export class NodeClient {
@@ -28,19 +28,19 @@ export class NodeClient {
   readonly #world: SimulatedWorld<SimulatedNode>;
   readonly #observe: WorkloadContext['observe'];
   readonly #core: NodeCore;
-  readonly #life: SimulatedProcess;
+  readonly #process: SimulatedProcess;
 
   private constructor(
     name: string,
     world: SimulatedWorld<SimulatedNode>,
     observe: WorkloadContext['observe'],
-    { core, life }: { readonly core: NodeCore; readonly life: SimulatedProcess },
+    { core, process }: { readonly core: NodeCore; readonly process: SimulatedProcess },
   ) {
     this.name = name;
     this.#world = world;
     this.#observe = observe;
     this.#core = core;
-    this.#life = life;
+    this.#process = process;
   }
 
   /** Undefined while it is down or not ready. */
@@ -49,28 +49,28 @@ export class NodeClient {
     world: SimulatedWorld<SimulatedNode>,
     observe: WorkloadContext['observe'],
   ): NodeClient | undefined {
-    const [core, { process: life }] = [world.program(name)?.core, world.host(name)];
-    if (core?.containers === undefined || core.control === undefined || life === undefined) return undefined;
-    return new NodeClient(name, world, observe, { core, life });
+    const [core, { process }] = [world.program(name)?.core, world.host(name)];
+    if (core?.containers === undefined || core.control === undefined || process === undefined) return undefined;
+    return new NodeClient(name, world, observe, { core, process });
   }
 
   get isAlive(): boolean {
-    return this.#life.alive;
+    return this.#process.alive;
   }
 
-  request<T>({ request, timeoutMs, ask }: NodeRequest<T>, answered: NodeReplyHandler<T>): void {
+  request<T>({ request, timeoutMs, run }: NodeRequest<T>, onReply: NodeReplyHandler<T>): void {
     let isOpen = true;
     const end: NodeReplyHandler<T> = (outcome) => {
-      if (isOpen) answered(outcome);
+      if (isOpen) onReply(outcome);
       isOpen = false;
     };
-    const [core, life, { clock }] = [this.#core, this.#life, this.#core];
-    life.onExit(() => this.#world.timeline.after(0, () => end(undefined)));
-    life.run(() => {
-      const [deadlineMs, stalledMs] = [clock.nowMs() + timeoutMs, life.pausedMs];
+    const [core, process, { clock }] = [this.#core, this.#process, this.#core];
+    process.onExit(() => this.#world.timeline.after(0, () => end(undefined)));
+    process.run(() => {
+      const [deadlineMs, pausedMs] = [clock.nowMs() + timeoutMs, process.pausedMs];
       this.#observe({ kind: 'requestStarted', node: this.name, request, timeoutMs });
-      ask(core, (outcome) => {
-        const lateMs = clock.nowMs() - deadlineMs - fastestClock * (life.pausedMs - stalledMs);
+      run(core, (outcome) => {
+        const lateMs = clock.nowMs() - deadlineMs - fastestClock * (process.pausedMs - pausedMs);
         const code = outcome.ok ? 'OK' : outcome.error.code;
         this.#observe({ kind: 'requestEnded', node: this.name, request, code, lateMs });
         end(outcome);

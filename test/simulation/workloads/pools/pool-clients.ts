@@ -24,10 +24,10 @@ import { SimulatedSession } from './client-session.ts';
 const lanesEach = 2;
 const pausesMs = [200, 600, 1_500];
 const timeoutsMs = [900, 3_000, 9_000];
-const patientTimeoutMs = 20_000;
-const patienceMs = 16_000;
-const againMsMax = 300;
-/** Of so many calls one is not sent again once it is promised that nothing happened. */
+const longTimeoutMs = 20_000;
+const retryLimitMs = 16_000;
+const retryMsMax = 300;
+/** Of so many calls one is given up once all its attempts ended with `stateChanged: 'no'`. */
 const givesUpEvery = 4;
 /** By how much a clock may run faster than the world; see the fault `drift`. */
 const fastestClock = 1.2;
@@ -36,43 +36,43 @@ export type PoolClientsOptions = {
   readonly world: SimulatedWorld<unknown>;
   readonly random: Random;
   readonly count: number;
-  /** They wait long enough for whatever happens when nothing is hurt. */
+  /** Timeouts are long enough for every call to succeed without faults. */
   readonly hasLongTimeouts: boolean;
   readonly observe: (observation: Observation) => void;
   /** Pools that can be called now. */
   readonly pools: () => readonly PoolShape[];
-  /** Where a call enters the cluster; undefined while the node is down or not ready. */
+  /** The calls port of a node; undefined while the node is down or not ready. */
   readonly entryPoint: (node: string) => { readonly calls: ContainerCalls; readonly clock: Clock } | undefined;
-  /** A caller has its answer to a writing call. `container` when the route names one. */
+  /** A caller has the reply of a write. `containers` if the route names them. */
   readonly acknowledged: (call: string, pool: string, containers: readonly number[] | undefined) => void;
 };
 
 export class PoolClients {
-  readonly #spec: PoolClientsOptions;
+  readonly #options: PoolClientsOptions;
   readonly #pauseMsMax: number;
-  #resting = false;
+  #isStopped = false;
   #requests = 0;
 
-  constructor(spec: PoolClientsOptions) {
-    this.#spec = spec;
-    this.#pauseMsMax = spec.random.fork('pause').pick(pausesMs);
+  constructor(options: PoolClientsOptions) {
+    this.#options = options;
+    this.#pauseMsMax = options.random.fork('pause').pick(pausesMs);
   }
 
   start(): void {
-    const { random, count } = this.#spec;
+    const { random, count } = this.#options;
     for (let at = 1; at <= count; at++) {
       const session = new SimulatedSession(`c${at}`);
       for (let lane = 1; lane <= lanesEach; lane++)
-        new CallLane(session, random.fork(`client/${at}/${lane}`), this.#spec, this).next();
+        new CallLane(session, random.fork(`client/${at}/${lane}`), this.#options, this).next();
     }
   }
 
   stop(): void {
-    this.#resting = true;
+    this.#isStopped = true;
   }
 
-  get resting(): boolean {
-    return this.#resting;
+  get isStopped(): boolean {
+    return this.#isStopped;
   }
 
   get pauseMsMax(): number {
@@ -86,12 +86,12 @@ export class PoolClients {
 
 type Open = {
   readonly id: CallId;
-  readonly wish: PlannedCellCall;
+  readonly plan: PlannedCellCall;
   readonly giveUpMs: number;
-  /** An answer that this client pretends to have lost. */
-  lost: CallResult | undefined;
+  /** A reply that this client has discarded, as if it were lost. */
+  discarded: CallResult | undefined;
   attempt: number;
-  /** Requests, and those of them that were answered with the promise that nothing happened. */
+  /** Requests, and those of them that ended with `stateChanged: 'no'`. */
   sent: number;
   refused: number;
 };
@@ -99,137 +99,142 @@ type Open = {
 class CallLane {
   readonly #session: SimulatedSession;
   readonly #random: Random;
-  readonly #spec: PoolClientsOptions;
+  readonly #options: PoolClientsOptions;
   readonly #all: PoolClients;
   #open: Open | undefined;
-  #lastSeen = '';
+  #lastRead = '';
 
-  constructor(session: SimulatedSession, random: Random, spec: PoolClientsOptions, all: PoolClients) {
+  constructor(session: SimulatedSession, random: Random, options: PoolClientsOptions, all: PoolClients) {
     this.#session = session;
     this.#random = random;
-    this.#spec = spec;
+    this.#options = options;
     this.#all = all;
   }
 
   next(): void {
     this.#open = undefined;
-    this.#later(this.#random.between(0, this.#all.pauseMsMax), () => {
-      if (this.#all.resting) return;
-      const pools = this.#spec.pools();
+    this.#schedule(this.#random.between(0, this.#all.pauseMsMax), () => {
+      if (this.#all.isStopped) return;
+      const pools = this.#options.pools();
       if (pools.length === 0) return this.next();
       const id = this.#session.begin();
-      const wish = drawCellCall(this.#random, this.#random.pick(pools), formatCallId(id), this.#lastSeen);
-      const giveUpMs = this.#spec.world.timeline.nowMs + patienceMs;
-      const open: Open = { id, wish, giveUpMs, lost: undefined, attempt: 1, sent: 0, refused: 0 };
+      const plan = drawCellCall(this.#random, this.#random.pick(pools), formatCallId(id), this.#lastRead);
+      const giveUpMs = this.#options.world.timeline.nowMs + retryLimitMs;
+      const open: Open = { id, plan, giveUpMs, discarded: undefined, attempt: 1, sent: 0, refused: 0 };
       this.#open = open;
-      for (const { client, key } of historyKeysOf(this.#session.name, wish))
-        this.#spec.observe({
+      for (const { client, key } of historyKeysOf(this.#session.name, plan))
+        this.#options.observe({
           kind: 'called',
-          order: { client, number: id.counter, attempt: 1, key, action: wish.action },
+          command: { client, number: id.counter, attempt: 1, key, action: plan.action },
         });
       this.#send(open);
-      // Two at once: whoever comes second must get the answer of the first.
+      // A duplicate of a call in flight: both must get the same reply.
       if (this.#random.chance(0.1)) this.#send(open);
     });
   }
 
   #send(open: Open): void {
-    const { world, entryPoint } = this.#spec;
+    const { world, entryPoint } = this.#options;
     const node = this.#random.pick(world.names);
     const attempt = open.attempt;
-    const longestMs = this.#spec.hasLongTimeouts ? patientTimeoutMs : this.#random.pick(timeoutsMs);
+    const longestMs = this.#options.hasLongTimeouts ? longTimeoutMs : this.#random.pick(timeoutsMs);
     const timeoutMs = longestMs * this.#random.between(0.5, 1);
-    const again = (): void => this.#again(open, attempt);
-    const [entrance, life] = [entryPoint(node), world.host(node).process];
-    if (entrance === undefined || life === undefined) return again();
+    const retry = (): void => this.#retry(open, attempt);
+    const [access, hostProcess] = [entryPoint(node), world.host(node).process];
+    if (access === undefined || hostProcess === undefined) return retry();
     open.sent += 1;
-    life.run(() => this.#ask(node, entrance, open, timeoutMs));
-    // The node may be gone by now, or stand still: then nobody answers.
-    this.#later(timeoutMs * this.#random.between(0.7, 1.5) + againMsMax, again);
+    hostProcess.run(() => this.#request(node, access, open, timeoutMs));
+    // A node that crashed or is paused does not reply.
+    this.#schedule(timeoutMs * this.#random.between(0.7, 1.5) + retryMsMax, retry);
   }
 
-  #ask(
+  #request(
     node: string,
     { calls, clock }: NonNullable<ReturnType<PoolClientsOptions['entryPoint']>>,
     open: Open,
     timeoutMs: number,
   ): void {
-    const { world, observe } = this.#spec;
-    const { wish, id, attempt } = open;
+    const { world, observe } = this.#options;
+    const { plan, id, attempt } = open;
     const request = this.#all.nextRequest();
-    const [deadlineMs, life] = [clock.nowMs() + timeoutMs, world.host(node).process];
-    const stalledMs = life?.pausedMs ?? 0;
+    const [deadlineMs, hostProcess] = [clock.nowMs() + timeoutMs, world.host(node).process];
+    const stalledMs = hostProcess?.pausedMs ?? 0;
     observe({ kind: 'requestStarted', node, request, timeoutMs });
-    const { method, args } = methodCallOf(wish);
-    const call = { pool: wish.pool.name, method, args: encodeValue(args).slice(), route: wish.route };
+    const { method, args } = methodCallOf(plan);
+    const call = { pool: plan.pool.name, method, args: encodeValue(args).slice(), route: plan.route };
     calls.call({ ...call, id, lowestPending: this.#session.lowestOpen, timeoutMs }, (outcome) => {
-      const lateMs = clock.nowMs() - deadlineMs - fastestClock * ((life?.pausedMs ?? 0) - stalledMs);
+      const lateMs = clock.nowMs() - deadlineMs - fastestClock * ((hostProcess?.pausedMs ?? 0) - stalledMs);
       observe({ kind: 'requestEnded', node, request, code: outcome.ok ? 'OK' : outcome.error.code, lateMs });
-      this.#ended(open, attempt, outcome);
+      this.#onOutcome(open, attempt, outcome);
     });
   }
 
-  #ended(open: Open, attempt: number, outcome: Outcome<CallResult>): void {
+  #onOutcome(open: Open, attempt: number, outcome: Outcome<CallResult>): void {
     const call = formatCallId(open.id);
     if (!outcome.ok) {
       const { code, message, stateChanged } = outcome.error;
       if (stateChanged === 'no') open.refused += 1;
-      // Of a call that is over for its caller nobody has to know any more.
-      if (this.#open === open && this.#spec.pools().includes(open.wish.pool))
-        this.#spec.observe({ kind: 'callFailed', call, code, message });
-      return this.#again(open, attempt);
+      // Errors of a call that its client has given up, or of a deleted pool, are not observed.
+      if (this.#open === open && this.#options.pools().includes(open.plan.pool))
+        this.#options.observe({ kind: 'callFailed', call, code, message });
+      return this.#retry(open, attempt);
     }
-    const { kind } = open.wish.action;
-    if (kind !== 'read') this.#spec.acknowledged(call, open.wish.pool.name, targetContainersOf(open.wish));
+    const { kind } = open.plan.action;
+    if (kind !== 'read') this.#options.acknowledged(call, open.plan.pool.name, targetContainersOf(open.plan));
     if (this.#open !== open) return;
-    if (kind !== 'read' && open.lost === undefined && this.#random.chance(0.1)) {
-      open.lost = outcome.value;
-      return this.#again(open, attempt);
+    if (kind !== 'read' && open.discarded === undefined && this.#random.chance(0.1)) {
+      open.discarded = outcome.value;
+      return this.#retry(open, attempt);
     }
-    if (open.lost !== undefined)
-      this.#spec.observe({ kind: 'answeredAgain', call, first: shown(open.lost), again: shown(outcome.value) });
-    this.#answered(open, outcome.value);
+    if (open.discarded !== undefined)
+      this.#options.observe({
+        kind: 'repliedAgain',
+        call,
+        first: formatReply(open.discarded),
+        second: formatReply(outcome.value),
+      });
+    this.#onReply(open, outcome.value);
   }
 
-  #answered(open: Open, result: CallResult): void {
+  #onReply(open: Open, result: CallResult): void {
     const texts = replyTextsOf(result);
-    for (const [at, { client }] of historyKeysOf(this.#session.name, open.wish).entries()) {
+    for (const [at, { client }] of historyKeysOf(this.#session.name, open.plan).entries()) {
       const saw = texts[at] ?? 'nothing';
-      this.#spec.observe({ kind: 'answered', order: { client, number: open.id.counter }, saw });
-      if (open.wish.action.kind !== 'put') this.#lastSeen = saw;
+      this.#options.observe({ kind: 'replied', command: { client, number: open.id.counter }, saw });
+      if (open.plan.action.kind !== 'put') this.#lastRead = saw;
     }
     this.#session.close(open.id);
     this.next();
   }
 
-  /** Once for each attempt, whoever notices first that it came to nothing. */
-  #again(open: Open, attempt: number): void {
+  /** At most once for each attempt: its error and its timeout both call this. */
+  #retry(open: Open, attempt: number): void {
     if (this.#open !== open || open.attempt !== attempt) return;
     open.attempt += 1;
-    const isGone = !this.#spec.pools().includes(open.wish.pool);
+    const isGone = !this.#options.pools().includes(open.plan.pool);
     const isRefused = open.sent > 0 && open.refused === open.sent;
     const givesUp = isRefused && open.id.counter % givesUpEvery === 0;
-    if (isGone || givesUp || this.#spec.world.timeline.nowMs > open.giveUpMs) {
-      if (isRefused) this.#refused(open);
+    if (isGone || givesUp || this.#options.world.timeline.nowMs > open.giveUpMs) {
+      if (isRefused) this.#observeRefusal(open);
       this.#session.close(open.id);
       return this.next();
     }
-    this.#later(this.#random.between(1, againMsMax), () => {
+    this.#schedule(this.#random.between(1, retryMsMax), () => {
       if (this.#open === open) this.#send(open);
     });
   }
 
-  #refused({ id, wish }: Open): void {
-    const clients = historyKeysOf(this.#session.name, wish);
-    const orders = clients.map(({ client }) => ({ client, number: id.counter }));
-    this.#spec.observe({ kind: 'refused', call: formatCallId(id), orders });
+  #observeRefusal({ id, plan }: Open): void {
+    const clients = historyKeysOf(this.#session.name, plan);
+    const commands = clients.map(({ client }) => ({ client, number: id.counter }));
+    this.#options.observe({ kind: 'callRefused', call: formatCallId(id), commands });
   }
 
-  #later(delayMs: number, run: () => void): void {
-    this.#spec.world.timeline.after(delayMs, run);
+  #schedule(delayMs: number, run: () => void): void {
+    this.#options.world.timeline.after(delayMs, run);
   }
 }
 
-function shown(result: CallResult): string {
+function formatReply(result: CallResult): string {
   return replyTextsOf(result).join(' | ');
 }

@@ -1,18 +1,18 @@
 /**
- * Faults only containers know: crashes during a move or recovery, isolated owners, repeated crashes, drift and delay
- * within lease limits.
+ * Faults of pools: crashes during a move or a recovery, isolated owners, repeated crashes, drift and delay within the
+ * limits of leases.
  */
 import type { NodeId } from '../../../../src/base/ids.ts';
 import type { Random } from '../../../../src/base/random.ts';
 import { keyRanges } from '../../../../src/registry/cluster-keys.ts';
 import { type ContainerRecord, readContainer } from '../../../../src/placement/state/container-records.ts';
-import { leaderNameOf, simulatedNodeOf } from '../../faults/leader-faults.ts';
-import { type Fault, type FaultContext, repeatedly, linkFault } from '../../faults/common-faults.ts';
+import { crashNode, leaderNameOf, simulatedNodeOf } from '../../faults/leader-faults.ts';
+import { type Fault, repeatedly, linkFault } from '../../faults/common-faults.ts';
 import type { SimulatedWorld } from '../../../../src/simulation/world/simulated-world.ts';
 
-/** A serving lease bears a ratio of 1.375 between two clocks: 0.8 of it here, 1.1 there. */
+/** A serving lease is safe up to a ratio of 1.375 between two clocks: 0.8 here and 1.1 there. */
 const driftMax = 0.15;
-/** The lease of a leader ends 467 ms after it has asked, by a clock that may run 1.15 times too fast; it asks every 100 ms. */
+/** A leader lease ends 467 ms after its heartbeat round, by a clock that may run 1.15 times too fast; rounds come every 100 ms. */
 const mildDelayMsMax = 120;
 const recordsMax = 10_000;
 
@@ -24,20 +24,12 @@ function isManager(world: SimulatedWorld<unknown>, name: string): boolean {
   return simulatedNodeOf(world, name)?.identity?.roles.includes('manager') === true;
 }
 
-/** What the leader has in its registry. */
+/** The container records in the registry of the leader. */
 function recordsOf(world: SimulatedWorld<unknown>): ContainerRecord[] {
   const leader = leaderNameOf(world);
-  const seat = leader === undefined ? undefined : simulatedNodeOf(world, leader)?.core?.control?.manager;
-  const entries = seat?.replica.keyspace.range(keyRanges.containers, recordsMax).entries ?? [];
+  const manager = leader === undefined ? undefined : simulatedNodeOf(world, leader)?.core?.control?.manager;
+  const entries = manager?.replica.keyspace.range(keyRanges.containers, recordsMax).entries ?? [];
   return entries.flatMap(({ value }) => readContainer(value) ?? []);
-}
-
-function crash({ world, random, after }: FaultContext, node: string | undefined, downMsMax: number): void {
-  if (node === undefined || !world.isUp(node)) return;
-  world.crash(node, random.chance(0.5) ? 'lost' : 'kept');
-  after(random.between(50, downMsMax), () => {
-    if (!world.isUp(node)) world.start(node);
-  });
 }
 
 function anyMove(world: SimulatedWorld<unknown>, random: Random): ContainerRecord | undefined {
@@ -46,33 +38,33 @@ function anyMove(world: SimulatedWorld<unknown>, random: Random): ContainerRecor
 }
 
 export const poolFaults = {
-  /** Whoever gives, takes or leads while a container moves. */
-  killMover: repeatedly(400, (nemesis) => {
-    const { world, random } = nemesis;
+  /** Crashes the owner, the target or the leader while a container moves. */
+  killMover: repeatedly(400, (context) => {
+    const { world, random } = context;
     const record = anyMove(world, random);
     if (record === undefined || !random.chance(0.2)) return;
     const parties = [nameOf(world, record.owner?.node), nameOf(world, record.move?.to), leaderNameOf(world)];
     const node = parties[random.below(parties.length)];
-    world.log.add(node ?? 'world', `is to be killed in the step ${record.move?.step} of a move`);
-    crash(nemesis, node, 8_000);
+    world.log.add(node ?? 'world', `crashes in step ${record.move?.step} of a move`);
+    crashNode(context, node, 8_000);
   }),
 
-  /** Whoever leads, or is to own, while containers are recovered. */
-  killInRecovery: repeatedly(400, (nemesis) => {
-    const { world, random } = nemesis;
+  /** Crashes the leader or the new owner while a container is recovered. */
+  killInRecovery: repeatedly(400, (context) => {
+    const { world, random } = context;
     const opening = recordsOf(world).filter(({ phase, opening }) => phase === 'opening' && opening !== 'init');
     if (opening.length === 0 || !random.chance(0.2)) return;
     const node = random.chance(0.5) ? leaderNameOf(world) : nameOf(world, random.pick(opening).owner?.node);
-    world.log.add(node ?? 'world', 'is to be killed in a recovery');
-    crash(nemesis, node, 6_000);
+    world.log.add(node ?? 'world', 'crashes during a recovery');
+    crashNode(context, node, 6_000);
   }),
 
   /**
-   * An owner stands still, or hears and is heard by nobody, until others may have what it owned; then it goes on, and
-   * perhaps reaches the copies before it can hear of its successor.
+   * An owner is paused or partitioned until its containers can have new owners; then it resumes, and may reach replicas
+   * before it learns of its successor.
    */
-  silenceOwner: repeatedly(7_000, (nemesis) => {
-    const { world, random, after } = nemesis;
+  silenceOwner: repeatedly(7_000, (context) => {
+    const { world, random, after } = context;
     const owners = recordsOf(world).flatMap(({ owner }) => nameOf(world, owner?.node) ?? []);
     const node = owners.length === 0 ? undefined : random.pick(owners);
     if (node === undefined) return;
@@ -86,30 +78,30 @@ export const poolFaults = {
   }),
 
   /**
-   * An owner whom no copy hears goes on without them, and is killed when they hear it again: perhaps nobody else has
-   * what it acknowledged meanwhile.
+   * An owner is partitioned from its replicas and serves without them, and crashes when the partition heals: only it has
+   * the writes that it acknowledged meanwhile.
    */
-  killAhead: repeatedly(8_000, (nemesis) => {
-    const { world, random, after } = nemesis;
+  killAhead: repeatedly(8_000, (context) => {
+    const { world, random, after } = context;
     const records = recordsOf(world).filter(({ copies }) => copies.length > 1);
     const node = records.length === 0 ? undefined : nameOf(world, random.pick(records).owner?.node);
     if (node === undefined) return;
     const mend = world.partition([[node], world.names.filter((name) => name !== node && !isManager(world, name))]);
     after(random.between(2_000, 6_000), () => {
       mend();
-      after(random.chance(0.5) ? random.between(0, 20) : 0, () => crash(nemesis, node, 8_000));
+      after(random.chance(0.5) ? random.between(0, 20) : 0, () => crashNode(context, node, 8_000));
     });
   }),
 
-  /** Dies again as soon as it is back, or soon after. */
-  killTwice: repeatedly(9_000, (nemesis) => {
-    const { world, random, after } = nemesis;
+  /** A node crashes again during its restart or soon after. */
+  killTwice: repeatedly(9_000, (context) => {
+    const { world, random, after } = context;
     const node = random.pick(world.names);
     if (!world.isUp(node)) return;
     world.crash(node, 'kept');
     after(random.between(20, 3_000), () => {
       if (!world.isUp(node)) world.start(node);
-      after(random.between(20, 4_000), () => crash(nemesis, node, 4_000));
+      after(random.between(20, 4_000), () => crashNode(context, node, 4_000));
     });
   }),
 

@@ -1,6 +1,6 @@
 /**
- * Tells apart pools that are recreated under one name: label = name plus lifecycle number. Nodes and registry only know
- * the name.
+ * Labels of pools that are recreated under one name: the name plus the number of the lifecycle. Nodes and the registry
+ * know only the name.
  */
 export function lifecycleParams(round: number): { readonly round: number } {
   return { round };

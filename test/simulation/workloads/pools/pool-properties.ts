@@ -1,6 +1,6 @@
 /**
- * Properties of containers: one owner, durable writes, exactly-once calls, no mixed state, agreeing tables, everything
- * serves again.
+ * Properties of containers: one owner, durable writes, exactly-once calls, isolated states, equal address tables, and
+ * every container serves after healing.
  */
 import { errorTable } from '../../../../src/base/error-table.ts';
 import type { Property } from '../../checking/workload.ts';
@@ -8,47 +8,50 @@ import type { ContainerLabel } from '../../../../src/simulation/cluster/registry
 import type { CallExecution, TableSnapshot } from '../../checking/pool-observations.ts';
 import { stateTagOf } from './cell-module.ts';
 
-/** S8, S10: when a call runs, its node may serve, and nobody else would have run it. */
-const oneOwnerEach: Property = () => ({
-  observe(seen) {
-    if (seen.kind !== 'executed') return undefined;
-    const [other] = seen.alsoServedBy;
-    const what = `${seen.node} runs ${seen.call} in ${print(seen)}`;
+/** S8, S10: when a call runs, its node has a serving lease and no other node serves the container. */
+const oneOwnerPerContainer: Property = () => ({
+  observe(event) {
+    if (event.kind !== 'executed') return undefined;
+    const [other] = event.alsoServedBy;
+    const what = `${event.node} runs ${event.call} in ${containerName(event)}`;
     if (other !== undefined) return `${what} while ${other.node} serves it too`;
-    return seen.hasLease ? undefined : `${what} although its lease is over`;
+    return event.hasLease ? undefined : `${what} although its lease has expired`;
   },
 });
 
-type Done = { readonly order: number; readonly fence: bigint; readonly call: string };
-/** Of all that were acknowledged under one fence: who ran first, and who ran last. */
-type Ends = { readonly first: Done; readonly last: Done };
+type AcknowledgedWrite = { readonly order: number; readonly fence: bigint; readonly call: string };
+/** Of all writes acknowledged under one fence: the one that ran first and the one that ran last. */
+type FirstAndLast = { readonly first: AcknowledgedWrite; readonly last: AcknowledgedWrite };
 
-/** S6: in the order in which they ran, the fences of calls that were acknowledged never fall. */
+/** S6: in the order of execution, the fences of acknowledged writes never decrease. */
 const fencesAreMonotonic: Property = () => {
-  const last = new Map<string, Done>();
-  const acknowledged = new Map<string, Map<bigint, Ends>>();
+  const last = new Map<string, AcknowledgedWrite>();
+  const acknowledged = new Map<string, Map<bigint, FirstAndLast>>();
   let count = 0;
   return {
-    observe(seen) {
-      if (seen.kind === 'executed' && seen.isWrite)
-        last.set(`${print(seen)}/${seen.call}`, { order: ++count, fence: seen.fence, call: seen.call });
-      if (seen.kind !== 'acknowledged') return undefined;
-      const done = last.get(`${print(seen)}/${seen.call}`);
-      if (done === undefined) return `${seen.call} was acknowledged by ${print(seen)}, where it never ran`;
-      const fences = acknowledged.get(print(seen)) ?? new Map<bigint, Ends>();
-      acknowledged.set(print(seen), fences);
+    observe(event) {
+      if (event.kind === 'executed' && event.isWrite)
+        last.set(`${containerName(event)}/${event.call}`, { order: ++count, fence: event.fence, call: event.call });
+      if (event.kind !== 'acknowledged') return undefined;
+      const done = last.get(`${containerName(event)}/${event.call}`);
+      if (done === undefined) return `${event.call} was acknowledged by ${containerName(event)}, where it never ran`;
+      const fences = acknowledged.get(containerName(event)) ?? new Map<bigint, FirstAndLast>();
+      acknowledged.set(containerName(event), fences);
       const other = outOfOrder(fences, done);
       fences.set(done.fence, widened(fences.get(done.fence), done));
       if (other === undefined) return undefined;
-      return `${print(seen)}: ${done.call} ran under fence ${done.fence}, ${other.call} ${
+      return `${containerName(event)}: ${done.call} ran under fence ${done.fence}, ${other.call} ${
         other.order < done.order ? 'before' : 'after'
       } it under ${other.fence}`;
     },
   };
 };
 
-/** One that ran before it under a higher fence, or after it under a lower one. */
-function outOfOrder(fences: ReadonlyMap<bigint, Ends>, { order, fence }: Done): Done | undefined {
+/** A write that ran before this one under a higher fence, or after it under a lower one. */
+function outOfOrder(
+  fences: ReadonlyMap<bigint, FirstAndLast>,
+  { order, fence }: AcknowledgedWrite,
+): AcknowledgedWrite | undefined {
   for (const [other, { first, last }] of fences) {
     if (other > fence && first.order < order) return first;
     if (other < fence && last.order > order) return last;
@@ -56,7 +59,7 @@ function outOfOrder(fences: ReadonlyMap<bigint, Ends>, { order, fence }: Done): 
   return undefined;
 }
 
-function widened(ends: Ends | undefined, done: Done): Ends {
+function widened(ends: FirstAndLast | undefined, done: AcknowledgedWrite): FirstAndLast {
   if (ends === undefined) return { first: done, last: done };
   return {
     first: done.order < ends.first.order ? done : ends.first,
@@ -64,43 +67,43 @@ function widened(ends: Ends | undefined, done: Done): Ends {
   };
 }
 
-/** Whoever is in sync by the registry has every acknowledged write on its disk, at any time. */
+/** Every replica in the ISR of the registry has every acknowledged write on its disk, at any time. */
 const isrHasAllWrites: Property = () => ({
-  observe(seen) {
-    const [lack] = seen.kind === 'copiesLooked' ? seen.lacks : [];
-    if (lack === undefined || seen.kind !== 'copiesLooked') return undefined;
-    return `${lack.node} is in sync for ${print(seen)}, but its disk lacks ${lack.call}`;
+  observe(event) {
+    const [missing] = event.kind === 'replicasRead' ? event.missing : [];
+    if (missing === undefined || event.kind !== 'replicasRead') return undefined;
+    return `${missing.node} is in sync for ${containerName(event)}, but its disk lacks ${missing.call}`;
   },
 });
 
-/** S24: a call is done once in the state of a container, and what it wrote is there once. */
+/** S24: a call takes effect once in the state of a container, and a retry gets the same reply. */
 const callsExecuteOnce: Property = () => ({
-  observe(seen) {
-    if (seen.kind === 'executed' && seen.wasExecuted)
-      return `${seen.call} runs again in ${print(seen)}, on ${seen.node}`;
-    if (seen.kind === 'answeredAgain' && seen.first !== seen.again)
-      return `${seen.call} was answered with ${seen.first}, and when it was sent again with ${seen.again}`;
-    if (seen.kind !== 'answered') return undefined;
-    const values: readonly string[] = seen.saw.match(/<[^<>]*>/g) ?? [];
+  observe(event) {
+    if (event.kind === 'executed' && event.wasExecuted)
+      return `${event.call} runs again in ${containerName(event)}, on ${event.node}`;
+    if (event.kind === 'repliedAgain' && event.first !== event.second)
+      return `the reply to ${event.call} is ${event.first}, and to its retry ${event.second}`;
+    if (event.kind !== 'replied') return undefined;
+    const values: readonly string[] = event.saw.match(/<[^<>]*>/g) ?? [];
     const double = values.find((value, at) => values.indexOf(value) !== at);
     return double === undefined ? undefined : `${double} was written twice`;
   },
 });
 
-/** S11: in the end each container's state has seen every write that was acknowledged before it was asked. */
+/** S11: at the end the state of each container has every write that was acknowledged before the final read. */
 const acknowledgedWritesAreDurable: Property = () => {
   const acknowledged = new Map<string, Set<string>>();
   const dumps = new Map<string, ReadonlySet<string>>();
   const deleted = new Set<string>();
-  let isOver = false;
+  let isFinal = false;
   return {
-    observe(seen) {
-      if (seen.kind === 'dumping') isOver = true;
-      if (seen.kind === 'poolDeleted') deleted.add(seen.pool);
-      if (seen.kind === 'dumped') dumps.set(print(seen), new Set(seen.done));
-      if (seen.kind === 'acknowledged' && !deleted.has(seen.pool) && !isOver) {
-        const calls = acknowledged.get(print(seen)) ?? new Set();
-        acknowledged.set(print(seen), calls.add(seen.call));
+    observe(event) {
+      if (event.kind === 'dumpStarted') isFinal = true;
+      if (event.kind === 'poolDeleted') deleted.add(event.pool);
+      if (event.kind === 'dumped') dumps.set(containerName(event), new Set(event.done));
+      if (event.kind === 'acknowledged' && !deleted.has(event.pool) && !isFinal) {
+        const calls = acknowledged.get(containerName(event)) ?? new Set();
+        acknowledged.set(containerName(event), calls.add(event.call));
       }
       return undefined;
     },
@@ -117,44 +120,44 @@ const acknowledgedWritesAreDurable: Property = () => {
   };
 };
 
-/** What was answered with the promise that nothing happened is in no container in the end. */
+/** A call that ended with `stateChanged: 'no'` is in no container at the end. */
 const refusalsHaveNoEffect: Property = () => {
   const refused = new Set<string>();
   const found = new Map<string, string>();
   return {
-    observe(seen) {
-      if (seen.kind === 'refused') refused.add(seen.call);
-      if (seen.kind === 'dumped') for (const call of seen.done) found.set(call, print(seen));
+    observe(event) {
+      if (event.kind === 'callRefused') refused.add(event.call);
+      if (event.kind === 'dumped') for (const call of event.done) found.set(call, containerName(event));
       return undefined;
     },
     atEnd() {
       const broken = [...refused].find((call) => found.has(call));
-      return broken && `nothing was to happen of ${broken}, and ${found.get(broken)} has it`;
+      return broken && `${broken} was refused, but ${found.get(broken)} has it`;
     },
   };
 };
 
-/** S16: a call meets the state of its own container, and no other. */
-const statesAreNotMixed: Property = () => ({
-  observe(seen) {
-    if (seen.kind !== 'executed' && seen.kind !== 'dumped') return undefined;
-    const own = stateTagOf(seen.pool, seen.container);
-    return seen.tag === own ? undefined : `${own} has the state of ${seen.tag ?? 'nobody'}`;
+/** S16: a call runs on the state of its own container, and no other. */
+const statesAreIsolated: Property = () => ({
+  observe(event) {
+    if (event.kind !== 'executed' && event.kind !== 'dumped') return undefined;
+    const own = stateTagOf(event.pool, event.container);
+    return event.tag === own ? undefined : `${own} has the state of ${event.tag ?? 'no container'}`;
   },
 });
 
-/** S19: in each opening the module's callback runs before any call, and once. */
+/** S19: in each activation the open callback of the module runs before any call, and once. */
 const openedBeforeCalled: Property = () => {
   const opened = new Set<string>();
   const called = new Set<string>();
-  const keyOf = (seen: Pick<CallExecution, 'pool' | 'container' | 'node' | 'fence'>): string =>
-    `${print(seen)} on ${seen.node} under ${seen.fence}`;
+  const keyOf = (event: Pick<CallExecution, 'pool' | 'container' | 'node' | 'fence'>): string =>
+    `${containerName(event)} on ${event.node} under ${event.fence}`;
   return {
-    observe(seen) {
-      if (seen.kind === 'executed') called.add(keyOf(seen));
-      if (seen.kind !== 'opened') return undefined;
-      const key = keyOf(seen);
-      if (called.has(key)) return `${key}: ${seen.how} after the first call`;
+    observe(event) {
+      if (event.kind === 'executed') called.add(keyOf(event));
+      if (event.kind !== 'opened') return undefined;
+      const key = keyOf(event);
+      if (called.has(key)) return `${key}: ${event.opening} after the first call`;
       opened.add(key);
       return undefined;
     },
@@ -162,29 +165,29 @@ const openedBeforeCalled: Property = () => {
   };
 };
 
-/** S14: what a table says was in its log before. A pool that is gone needs no log. */
+/** S14: what an address table knows is in its log. A deleted pool needs no log. */
 const tablesAreLogged: Property = () => {
   const deleted = new Set<string>();
   return {
-    observe(seen) {
-      if (seen.kind === 'poolDeleted') deleted.add(seen.pool);
-      if (seen.kind !== 'logLooked' || seen.logged >= seen.known || deleted.has(seen.pool)) return undefined;
-      return `${seen.node} knew version ${seen.known} of ${print(seen)}, but its log has ${seen.logged}`;
+    observe(event) {
+      if (event.kind === 'poolDeleted') deleted.add(event.pool);
+      if (event.kind !== 'tableLogRead' || event.logged >= event.known || deleted.has(event.pool)) return undefined;
+      return `${event.node} knew version ${event.known} of ${containerName(event)}, but its log has ${event.logged}`;
     },
   };
 };
 
-/** S13: when all is well, every node has the same table. */
+/** S13: after the quiet phase every node has the same address table. */
 const tablesAgree: Property = () => {
   let tables: readonly TableSnapshot[] = [];
   return {
-    observe(seen) {
-      if (seen.kind === 'tables') tables = seen.tables;
+    observe(event) {
+      if (event.kind === 'tables') tables = event.tables;
       return undefined;
     },
     atEnd() {
       const [first] = tables;
-      if (first === undefined) return 'nobody has a table';
+      if (first === undefined) return 'no node has a table';
       const other = tables.find(({ version, hash }) => version !== first.version || hash !== first.hash);
       return (
         other && `${first.node} is at ${first.version} ${first.hash}, ${other.node} at ${other.version} ${other.hash}`
@@ -193,77 +196,78 @@ const tablesAgree: Property = () => {
   };
 };
 
-/** S21: a pool that was deleted is unknown to everybody in the end, whoever was down meanwhile. */
+/** S21: at the end no node knows a deleted pool, also if it was down during the deletion. */
 const deletedStaysDeleted: Property = () => {
   const deleted = new Set<string>();
-  const seenIn = new Map<string, readonly string[]>();
+  const poolsByNode = new Map<string, readonly string[]>();
   return {
-    observe(seen) {
-      if (seen.kind === 'poolDeleted') deleted.add(seen.pool);
-      if (seen.kind === 'poolsSeen') seenIn.set(seen.node, seen.pools);
+    observe(event) {
+      if (event.kind === 'poolDeleted') deleted.add(event.pool);
+      if (event.kind === 'poolsRead') poolsByNode.set(event.node, event.pools);
       return undefined;
     },
     atEnd() {
-      for (const [node, pools] of seenIn) {
+      for (const [node, pools] of poolsByNode) {
         const back = pools.find((pool) => deleted.has(pool));
         if (back !== undefined) return `${node} still knows ${back}, which was deleted`;
       }
-      return seenIn.size === 0 ? 'nobody was asked' : undefined;
+      return poolsByNode.size === 0 ? 'no node was asked' : undefined;
     },
   };
 };
 
-/** L3, L8, L9: when all has been well for a while, every container answers. */
+/** L3, L8, L9: after the quiet phase every container replies. */
 const allContainersServe: Property = () => {
   let dumps = 0;
   return {
-    observe(seen) {
-      if (seen.kind === 'dumped') dumps += 1;
-      if (seen.kind !== 'silent') return undefined;
-      return `${print(seen)} does not answer ${seen.by} although all is well: ${seen.why}`;
+    observe(event) {
+      if (event.kind === 'dumped') dumps += 1;
+      if (event.kind !== 'containerUnreachable') return undefined;
+      return `${containerName(event)} does not reply to ${event.by} after the quiet phase: ${event.reason}`;
     },
     atEnd: () => (dumps === 0 ? 'no container was asked' : undefined),
   };
 };
 
-/** A call fails only in ways in which sending it again can help. A node that is behind may not know the pool yet. */
-const failuresAreTemporary: Property = () => ({
-  observe(seen) {
-    if (seen.kind !== 'callFailed' || errorTable[seen.code].retryable || seen.code === 'UNKNOWN_POOL') return undefined;
-    return `${seen.call} failed for good with ${seen.code}: ${seen.message}`;
+/** Every error of a call is retryable. UNKNOWN_POOL counts as such: a node whose table lags may not know the pool yet. */
+const failuresAreRetryable: Property = () => ({
+  observe(event) {
+    if (event.kind !== 'callFailed' || errorTable[event.code].retryable || event.code === 'UNKNOWN_POOL')
+      return undefined;
+    return `${event.call} failed permanently with ${event.code}: ${event.message}`;
   },
 });
 
-/** For scenarios in which no node is hurt: no call fails, also not while containers move. */
+/** For scenarios without crashes and partitions: no call fails, not even while containers move. */
 const everyCallSucceeds: Property = () => {
-  let answers = 0;
+  let replies = 0;
   return {
-    observe(seen) {
-      if (seen.kind === 'answered') answers += 1;
-      if (seen.kind !== 'callFailed') return undefined;
-      return `${seen.call} failed with ${seen.code}: ${seen.message}`;
+    observe(event) {
+      if (event.kind === 'replied') replies += 1;
+      if (event.kind !== 'callFailed') return undefined;
+      return `${event.call} failed with ${event.code}: ${event.message}`;
     },
-    atEnd: () => (answers === 0 ? 'no call was answered' : undefined),
+    atEnd: () => (replies === 0 ? 'no call got a reply' : undefined),
   };
 };
 
-function print({ pool, container }: ContainerLabel): string {
+function containerName({ pool, container }: ContainerLabel): string {
   return `${pool}/${container}`;
 }
 
 export const poolProperties = {
-  acknowledgedStays: acknowledgedWritesAreDurable,
-  callsAreDoneOnce: callsExecuteOnce,
+  acknowledgedWritesAreDurable,
+  callsExecuteOnce,
   deletedStaysDeleted,
   everyCallSucceeds,
-  everyContainerServes: allContainersServe,
-  failuresAreTemporary,
-  fencesNeverFall: fencesAreMonotonic,
-  inSyncHasAll: isrHasAllWrites,
-  oneOwnerEach,
+  allContainersServe,
+  failuresAreRetryable,
+  fencesAreMonotonic,
+  isrHasAllWrites,
+  oneOwnerPerContainer,
   openedBeforeCalled,
   refusalsHaveNoEffect,
-  statesAreNotMixed,
+  statesAreIsolated,
   tablesAgree,
   tablesAreLogged,
 } as const satisfies Readonly<Record<string, Property>>;

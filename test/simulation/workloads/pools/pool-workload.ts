@@ -1,6 +1,6 @@
 /**
- * Workload of pools: whole nodes with a cell module, clients, an operator, an observer. At the end dumps every
- * container and every table.
+ * Workload of pools: whole nodes with the cell module, clients, an operator and an observer. At the end it reads every
+ * container and every address table.
  */
 import type { Clock } from '../../../../src/base/ports.ts';
 import { Random } from '../../../../src/base/random.ts';
@@ -26,45 +26,45 @@ import { PoolObserver } from './pool-observer.ts';
 const managersCount = 3;
 const clientsCount = 3;
 const settledMs = 3_000;
-/** Short, so that a run of a minute sees registrations run out. */
+/** Short, so that registrations expire in a run of a minute. */
 const registrationTtlMs = 8_000;
 const dumpTimeoutMs = 6_000;
 const tablesAfterMs = 8_000;
-/** For so long after healing pools are made again; then those that are there stay. */
-const roundsMs = 8_000;
+/** For so long after healing pools are deleted and recreated; then they stay. */
+const recreationMs = 8_000;
 
 const one: PoolPlan = { name: 'one', containers: 2, copies: 2, restart: true, isDeletedLater: false };
 const two: PoolPlan = { name: 'two', containers: 6, copies: 2, restart: true, isDeletedLater: false };
 const three: PoolPlan = { name: 'three', containers: 4, copies: 3, restart: false, isDeletedLater: false };
-const doomed: PoolPlan = { name: 'doomed', containers: 3, copies: 2, restart: false, isDeletedLater: true };
+const deletedPool: PoolPlan = { name: 'doomed', containers: 3, copies: 2, restart: false, isDeletedLater: true };
 
-type Kind = {
+type PoolWorkloadKind = {
   readonly plans: readonly PoolPlan[];
   /** Containers are moved, nodes drained and activated. */
   readonly isBusy: boolean;
-  /** Names of pools that are made and deleted again and again. */
-  readonly again?: readonly string[];
-  /** Rare paths are as rare as in real life: nothing fails for no reason. */
-  readonly isPlain?: boolean;
+  /** Names of pools that are deleted and recreated. */
+  readonly recreated?: readonly string[];
+  /** Failpoints never fire. */
+  readonly withoutFailpoints?: boolean;
 };
 
 export const poolWorkloads = {
-  pools: (spec) => poolStage(spec, { plans: [two, three], isBusy: true }),
-  poolsAgain: (spec) => poolStage(spec, { plans: [one], again: ['again-1', 'again-2'], isBusy: true }),
-  poolsDeleted: (spec) => poolStage(spec, { plans: [two, doomed], isBusy: true }),
-  poolsOfTwo: (spec) => poolStage(spec, { plans: [two], isBusy: false }),
-  poolsUnhurt: (spec) => poolStage(spec, { plans: [two, three], isBusy: true, isPlain: true }),
+  pools: (context) => runPools(context, { plans: [two, three], isBusy: true }),
+  poolsRecreated: (context) => runPools(context, { plans: [one], recreated: ['again-1', 'again-2'], isBusy: true }),
+  poolsDeleted: (context) => runPools(context, { plans: [two, deletedPool], isBusy: true }),
+  poolsTwoReplicas: (context) => runPools(context, { plans: [two], isBusy: false }),
+  poolsFaultFree: (context) => runPools(context, { plans: [two, three], isBusy: true, withoutFailpoints: true }),
 } as const satisfies Readonly<Record<string, Workload>>;
 
-function poolStage(spec: WorkloadContext, kind: Kind): WorkloadRun {
-  const workload = new PoolWorkload(spec, kind);
+function runPools(context: WorkloadContext, kind: PoolWorkloadKind): WorkloadRun {
+  const workload = new PoolWorkload(context, kind);
   return {
     world: workload.world,
     clusterOf: () => 'simulated',
     start: () => workload.start(),
     healed: () => workload.healed(),
-    stopWork: () => workload.rest(),
-    aliveViews: () => workload.views(),
+    stopWork: () => workload.stopWork(),
+    aliveViews: () => workload.aliveViews(),
     durableValue: () => 0,
   };
 }
@@ -73,33 +73,33 @@ class PoolWorkload {
   readonly world: SimulatedWorld<SimulatedNode>;
   readonly #observe: WorkloadContext['observe'];
   readonly #random: Random;
-  readonly #witness: PoolObserver;
+  readonly #observer: PoolObserver;
   readonly #tables: TableLogCheck;
   readonly #clients: PoolClients;
   readonly #operator: PoolOperator;
-  readonly #rounds: RecreatingClients;
+  readonly #recreating: RecreatingClients;
   #dumps = 0;
 
   constructor(
     { seed, names, detailed, sink, observe }: WorkloadContext,
-    { plans, again = [], isBusy, isPlain = false }: Kind,
+    { plans, recreated = [], isBusy, withoutFailpoints = false }: PoolWorkloadKind,
   ) {
     const random = new Random(seed).fork('pools');
     this.#observe = observe;
     this.#random = random.fork('end');
-    const witness = new PoolObserver(() => this.world, observe);
-    this.#witness = witness;
+    const observer = new PoolObserver(() => this.world, observe);
+    this.#observer = observer;
     const managers = names.slice(0, managersCount);
     this.world = new SimulatedWorld<SimulatedNode>({
-      ...{ seed, names, detailed, sink, rarities: !isPlain },
+      ...{ seed, names, detailed, sink, rarities: !withoutFailpoints },
       boot: (ports, context) =>
         bootSimulatedNode(ports, context, {
           join: managers.map((manager) => simulatedAddress(this.world, manager)),
           roles: (one) => (managers.includes(one) ? ['manager'] : ['worker']),
           options: { registry: 'embedded', registrationTtlMs },
-          modules: [cellModule(witness)],
+          modules: [cellModule(observer)],
           booted: (node) => {
-            witness.booted(context.name, node);
+            observer.booted(context.name, node);
             this.#tables.booted(context.name, node);
           },
         }),
@@ -109,24 +109,25 @@ class PoolWorkload {
     const workers = names.slice(managersCount);
     this.#operator = new PoolOperator({
       ...{ world, random: random.fork('operator'), plans, workers, isBusy, observe },
-      others: () => this.#rounds.pools().map(({ name, containers }) => ({ name: poolNameOfLabel(name), containers })),
+      otherPools: () =>
+        this.#recreating.pools().map(({ name, containers }) => ({ name: poolNameOfLabel(name), containers })),
       isServed: (plan) => this.#isServed(plan),
     });
-    const acknowledged: PoolClientsOptions['acknowledged'] = (...call) => witness.acknowledged(...call);
+    const acknowledged: PoolClientsOptions['acknowledged'] = (...call) => observer.acknowledged(...call);
     this.#clients = new PoolClients({
       ...{
         world,
         random: random.fork('clients'),
         count: clientsCount,
-        hasLongTimeouts: isPlain,
+        hasLongTimeouts: withoutFailpoints,
         observe,
         acknowledged,
       },
       pools: () => this.#operator.pools(),
       entryPoint: (name) => this.#entryPoint(name),
     });
-    this.#rounds = new RecreatingClients({
-      ...{ world, random: random.fork('rounds'), names: again, observe, acknowledged },
+    this.#recreating = new RecreatingClients({
+      ...{ world, random: random.fork('rounds'), names: recreated, observe, acknowledged },
       nextRequest: () => this.#clients.nextRequest(),
     });
   }
@@ -135,31 +136,31 @@ class PoolWorkload {
     this.world.timeline.after(settledMs, () => {
       this.#operator.start();
       this.#clients.start();
-      this.#rounds.start();
+      this.#recreating.start();
     });
   }
 
   healed(): void {
     this.#operator.stop();
-    this.world.timeline.after(roundsMs, () => this.#rounds.finish());
+    this.world.timeline.after(recreationMs, () => this.#recreating.stop());
   }
 
-  rest(): void {
+  stopWork(): void {
     this.#clients.stop();
-    this.#witness.readAllReplicas();
-    this.#observe({ kind: 'dumping' });
-    this.#observe({ kind: 'poolsMissing', names: this.#rounds.missing() });
-    for (const { name, containers } of [...this.#operator.pools(), ...this.#rounds.pools()])
+    this.#observer.readAllReplicas();
+    this.#observe({ kind: 'dumpStarted' });
+    this.#observe({ kind: 'poolsMissing', names: this.#recreating.missing() });
+    for (const { name, containers } of [...this.#operator.pools(), ...this.#recreating.pools()])
       for (let container = 0; container < containers; container++) this.#dump({ pool: name, container });
-    this.world.timeline.after(tablesAfterMs, () => this.#askAll());
+    this.world.timeline.after(tablesAfterMs, () => this.#readTables());
   }
 
-  views(): ReadonlyMap<string, readonly string[]> {
+  aliveViews(): ReadonlyMap<string, readonly string[]> {
     return new Map(this.world.names.map((name) => [name, aliveMembersOf(this.world.program(name))]));
   }
 
   #isServed({ name: pool, containers }: PoolPlan): boolean {
-    const all = Array.from({ length: containers }, (_, container) => this.#witness.oracle.record({ pool, container }));
+    const all = Array.from({ length: containers }, (_, container) => this.#observer.oracle.record({ pool, container }));
     return all.every((record) => record?.phase === 'serving');
   }
 
@@ -170,9 +171,9 @@ class PoolWorkload {
 
   #dump(name: ContainerLabel): void {
     const by = this.#random.pick(this.world.names);
-    const silent = (why: string): void => this.#observe({ kind: 'silent', ...name, by, why });
-    const [door, life] = [this.#entryPoint(by), this.world.host(by).process];
-    if (door === undefined || life === undefined) return silent('the node is not ready');
+    const unreachable = (reason: string): void => this.#observe({ kind: 'containerUnreachable', ...name, by, reason });
+    const [access, hostProcess] = [this.#entryPoint(by), this.world.host(by).process];
+    if (access === undefined || hostProcess === undefined) return unreachable('the node is not ready');
     const counter = ++this.#dumps;
     const call = {
       ...{
@@ -183,16 +184,16 @@ class PoolWorkload {
       },
       ...{ id: { session: 'end', generation: 1, counter }, lowestPending: 1, timeoutMs: dumpTimeoutMs },
     };
-    life.run(() => {
-      door.calls.call(call, (outcome) => {
-        if (!outcome.ok) return silent(`${outcome.error.code}: ${outcome.error.message}`);
-        if (!('value' in outcome.value)) return silent('not a plain answer');
+    hostProcess.run(() => {
+      access.calls.call(call, (outcome) => {
+        if (!outcome.ok) return unreachable(`${outcome.error.code}: ${outcome.error.message}`);
+        if (!('value' in outcome.value)) return unreachable('the reply is not a single value');
         this.#observe({ kind: 'dumped', ...name, ...(decodeValue(outcome.value.value) as CellDump) });
       });
     });
   }
 
-  #askAll(): void {
+  #readTables(): void {
     const nodes = this.world.names.map((node) => ({ node, parts: this.world.program(node)?.core?.containers }));
     const tables = nodes.map(({ node, parts }) => {
       return { node, version: parts?.table.version ?? -1, hash: parts?.table.hash() ?? 'none' };
@@ -202,7 +203,7 @@ class PoolWorkload {
       const table = new Map(parts?.table.pools().map(({ name, record }) => [name, poolLabel(name, record.params)]));
       const known = [...table.values()];
       const served = parts?.hosting?.containers().map(({ pool }) => table.get(pool) ?? pool) ?? [];
-      this.#observe({ kind: 'poolsSeen', node, pools: [...new Set([...known, ...served])] });
+      this.#observe({ kind: 'poolsRead', node, pools: [...new Set([...known, ...served])] });
     }
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Clients that create, call, delete and recreate a pool of one name. Each waits for every reply, so a call belongs to
+ * Clients that create, call, delete and recreate a pool under one name. Each waits for every reply, so a call belongs to
  * one lifecycle.
  */
 import type { Random } from '../../../../src/base/random.ts';
@@ -20,65 +20,65 @@ export type RecreatingClientsOptions = Pick<
   'random' | 'observe' | 'nextRequest' | 'acknowledged'
 > & {
   readonly world: SimulatedWorld<SimulatedNode>;
-  /** Of the pools, one for each client. */
+  /** Names of the pools, one for each client. */
   readonly names: readonly string[];
 };
 
 const containersMax = 4;
 const copiesMax = 3;
 const pausesMs = [200, 800, 2_500];
-const againMsMax = 200;
-/** Two looks into the registry and a change of it, each of them 5 s at most, and the wait for this node to know it. */
+const retryMsMax = 200;
+/** Two reads of the registry and a transaction, at most 5 s each, and the wait for the address table of the node. */
 const creationMsMax = 17_000;
 
 export class RecreatingClients {
-  readonly #clients: readonly RoundsClient[];
+  readonly #clients: readonly RecreatingClient[];
 
-  constructor(spec: RecreatingClientsOptions) {
-    this.#clients = spec.names.map((name) => new RoundsClient(name, spec));
+  constructor(options: RecreatingClientsOptions) {
+    this.#clients = options.names.map((name) => new RecreatingClient(name, options));
   }
 
   start(): void {
     for (const client of this.#clients) client.start();
   }
 
-  /** Whoever has a pool keeps it, whoever has none makes one more. */
-  finish(): void {
-    for (const client of this.#clients) client.finish();
+  /** A client that has a pool keeps it; a client without one creates a last one. */
+  stop(): void {
+    for (const client of this.#clients) client.stop();
   }
 
-  /** Those that are there, and are to stay for now; they are named by their labels. */
+  /** Pools that exist and are not being deleted, named by their labels. */
   pools(): readonly PoolShape[] {
     return this.#clients.flatMap(({ present }) => present ?? []);
   }
 
-  /** Names under which there is no pool, or none that is to stay. */
+  /** Names without a pool that stays. */
   missing(): readonly string[] {
     return this.#clients.filter(({ present }) => present === undefined).map(({ name }) => name);
   }
 }
 
-class RoundsClient {
+class RecreatingClient {
   readonly name: string;
-  readonly #spec: RecreatingClientsOptions;
+  readonly #options: RecreatingClientsOptions;
   readonly #random: Random;
   readonly #session: SimulatedSession;
   readonly #pauseMsMax: number;
   #number = 0;
   #pool: PoolShape = { name: '', containers: 1 };
-  #round: PoolLifecycle | undefined;
+  #lifecycle: PoolLifecycle | undefined;
   #isLast = false;
 
-  constructor(name: string, spec: RecreatingClientsOptions) {
+  constructor(name: string, options: RecreatingClientsOptions) {
     this.name = name;
-    this.#spec = spec;
-    this.#random = spec.random.fork(name);
+    this.#options = options;
+    this.#random = options.random.fork(name);
     this.#session = new SimulatedSession(`of-${name}`);
     this.#pauseMsMax = this.#random.pick(pausesMs);
   }
 
   get present(): PoolShape | undefined {
-    return this.#round?.isAlive === true ? this.#pool : undefined;
+    return this.#lifecycle?.isAlive === true ? this.#pool : undefined;
   }
 
   start(): void {
@@ -90,50 +90,50 @@ class RoundsClient {
     this.#create(1 + this.#random.below(copiesMax));
   }
 
-  finish(): void {
+  stop(): void {
     this.#isLast = true;
-    this.#round?.keep();
+    this.#lifecycle?.keep();
   }
 
-  /** Again and again: the former one may still be on its way out. */
+  /** Retries: the deletion of the former pool may not be complete. */
   #create(copies: number): void {
-    const { nextRequest } = this.#spec;
-    const node = this.#anybody();
-    const again = (): void => this.#later(againMsMax, () => this.#create(copies));
-    if (node === undefined) return again();
+    const { nextRequest } = this.#options;
+    const node = this.#anyNode();
+    const retry = (): void => this.#schedule(retryMsMax, () => this.#create(copies));
+    if (node === undefined) return retry();
     const { containers } = this.#pool;
     const params = lifecycleParams(this.#number);
     const request = { name: this.name, module: cellModuleName, containers, copies, params };
     node.request<CreatedPool>(
       {
         ...{ request: nextRequest(), timeoutMs: creationMsMax },
-        ask: ({ control, containers: parts, clock }, done) =>
+        run: ({ control, containers: parts, clock }, done) =>
           control && createPoolAndAwaitTable({ registry: control.registry, clock, containers: parts }, request, done),
       },
-      (outcome) => (outcome?.ok === true ? this.#created(node) : again()),
+      (outcome) => (outcome?.ok === true ? this.#onCreated(node) : retry()),
     );
   }
 
-  #created(creator: NodeClient): void {
-    const { world, observe, nextRequest, acknowledged } = this.#spec;
+  #onCreated(creator: NodeClient): void {
+    const { world, observe, nextRequest, acknowledged } = this.#options;
     const random = this.#random.fork(`round/${this.#number}`);
     const [pool, session, pauseMsMax] = [this.#pool, this.#session, this.#pauseMsMax];
-    const anyNode = (): NodeClient | undefined => this.#anybody();
+    const anyNode = (): NodeClient | undefined => this.#anyNode();
     const own = { pool, creator, session, random, anyNode, world, pauseMsMax };
-    this.#round = new PoolLifecycle({ ...own, observe, nextRequest, acknowledged }, () =>
-      this.#later(pauseMsMax, () => this.start()),
+    this.#lifecycle = new PoolLifecycle({ ...own, observe, nextRequest, acknowledged }, () =>
+      this.#schedule(pauseMsMax, () => this.start()),
     );
-    if (this.#isLast) this.#round.keep();
+    if (this.#isLast) this.#lifecycle.keep();
     observe({ kind: 'poolCreated', pool: pool.name, node: creator.name });
-    this.#round.begin();
+    this.#lifecycle.start();
   }
 
-  #anybody(): NodeClient | undefined {
-    const { world, observe } = this.#spec;
+  #anyNode(): NodeClient | undefined {
+    const { world, observe } = this.#options;
     return NodeClient.of(this.#random.pick(world.names), world, observe);
   }
 
-  #later(delayMsMax: number, run: () => void): void {
-    this.#spec.world.timeline.after(this.#random.between(0, delayMsMax), run);
+  #schedule(delayMsMax: number, run: () => void): void {
+    this.#options.world.timeline.after(this.#random.between(0, delayMsMax), run);
   }
 }

@@ -1,14 +1,14 @@
-/** Each property must be able to fail: it is shown what it is there to find. */
+/** Every property is shown a violation that it must find, and a history that it must accept. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Observation, WorkloadRun } from '../../checking/workload.ts';
 import { recreationProperties } from './recreation-properties.ts';
 
-function judge(name: keyof typeof recreationProperties, steps: readonly Observation[]): string | undefined {
+function violationOf(name: keyof typeof recreationProperties, steps: readonly Observation[]): string | undefined {
   const checker = recreationProperties[name]({} as WorkloadRun);
   for (const step of steps) {
-    const wrong = checker.observe?.(step);
-    if (wrong !== undefined) return wrong;
+    const violation = checker.observe?.(step);
+    if (violation !== undefined) return violation;
   }
   return checker.atEnd?.();
 }
@@ -29,28 +29,32 @@ const missing = (...names: readonly string[]): Observation => ({ kind: 'poolsMis
 type Case = readonly [keyof typeof recreationProperties, RegExp | undefined, readonly Observation[]];
 
 const cases: readonly Case[] = [
-  ['createdIsKnown', undefined, [created, refused('DEADLINE'), refused('UNKNOWN_POOL', true), deletion('DEADLINE')]],
-  ['createdIsKnown', /n1 refuses a with UNKNOWN_POOL, and has told of p#2/, [created, refused('UNKNOWN_POOL')]],
-  ['createdIsKnown', /p#2 cannot be deleted/, [created, deletion('UNKNOWN_POOL')]],
-  ['createdIsKnown', /no pool was ever created/, []],
-  ['theGoneTakeNothing', undefined, [ran(-Infinity), done, ran(4_000), done, ran(9_000)]],
-  ['theGoneTakeNothing', undefined, [ran(9_000, false)]],
-  ['theGoneTakeNothing', /a is done in p#1, which was gone for 9000 ms/, [ran(9_000), done]],
-  ['poolsComeAgain', undefined, [healed, created, missing()]],
-  ['poolsComeAgain', /there is no pool p although/, [healed, created, missing('p')]],
-  ['poolsComeAgain', /no pool was made since/, [created, healed, missing()]],
-  ['poolsComeAgain', /nobody was asked/, [healed, created]],
+  [
+    'createdPoolsAreCallable',
+    undefined,
+    [created, refused('DEADLINE'), refused('UNKNOWN_POOL', true), deletion('DEADLINE')],
+  ],
+  ['createdPoolsAreCallable', /n1 refuses a with UNKNOWN_POOL, but it created p#2/, [created, refused('UNKNOWN_POOL')]],
+  ['createdPoolsAreCallable', /p#2 cannot be deleted/, [created, deletion('UNKNOWN_POOL')]],
+  ['createdPoolsAreCallable', /no pool was ever created/, []],
+  ['deletedPoolsAcceptNothing', undefined, [ran(-Infinity), done, ran(4_000), done, ran(9_000)]],
+  ['deletedPoolsAcceptNothing', undefined, [ran(9_000, false)]],
+  ['deletedPoolsAcceptNothing', /a ran in p#1, which had been deleted for 9000 ms/, [ran(9_000), done]],
+  ['poolsAreRecreated', undefined, [healed, created, missing()]],
+  ['poolsAreRecreated', /there is no pool p after/, [healed, created, missing('p')]],
+  ['poolsAreRecreated', /no pool was created since/, [created, healed, missing()]],
+  ['poolsAreRecreated', /no pool was read/, [healed, created]],
 ];
 
-describe('properties of pools that are made again', () => {
+describe('a property of recreated pools', () => {
   for (const [name, wrong, steps] of cases) {
-    it(`${name} ${wrong === undefined ? 'is content' : `says ${wrong}`}`, () => {
-      if (wrong === undefined) assert.equal(judge(name, steps), undefined);
-      else assert.match(judge(name, steps) ?? 'nothing', wrong);
+    it(`${name} ${wrong === undefined ? 'accepts a correct history' : `reports ${wrong.source}`}`, () => {
+      if (wrong === undefined) assert.equal(violationOf(name, steps), undefined);
+      else assert.match(violationOf(name, steps) ?? 'nothing', wrong);
     });
   }
 
-  it('are all tried in both ways', () => {
+  it('is shown both a correct history and a violation', () => {
     for (const name of Object.keys(recreationProperties)) {
       const own = cases.filter(([property]) => property === name);
       assert.ok(own.some(([, wrong]) => wrong === undefined) && own.some(([, wrong]) => wrong !== undefined), name);

@@ -4,10 +4,10 @@ import { stateRow } from '../../../../src/containers/hosting/state/state-rows.ts
 import type { SimulatedDisk } from '../../../../src/simulation/engine/simulated-disk.ts';
 import { executedPrefix } from './cell-module.ts';
 
-/** Where hosted nodes keep the state of containers. */
+/** The store in which nodes keep the state of containers. */
 const storeName = 'containers';
 
-/** Whether the copy that counts on that disk has seen a writing call. */
+/** A predicate: has the active replica on that disk executed a write? */
 export function replicaHasCall(disk: SimulatedDisk, major: number, container: number): (call: string) => boolean {
   const store = disk.store(storeName);
   const bytes = store.peek(replicaMetaKey(major, container));

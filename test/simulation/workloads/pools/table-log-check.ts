@@ -1,4 +1,4 @@
-/** Compares a node's address table at its end with its log: what is in memory was durable before. */
+/** Compares the address table of a node that stops with its log: every version in memory must be durable. */
 import { walPath } from '../../../../src/containers/address-table/wal-files.ts';
 import { readWal } from '../../../../src/containers/address-table/wal-record.ts';
 import type { NodeCore } from '../../../../src/node/core/node-core-types.ts';
@@ -10,14 +10,14 @@ import { poolLabel } from './pool-label.ts';
 export class TableLogCheck {
   readonly #world: SimulatedWorld<SimulatedNode>;
   readonly #observe: WorkloadContext['observe'];
-  /** Nodes whose table has been confirmed in this life: before that it may hold hints that are in no log. */
+  /** Nodes whose table was confirmed since their start: before that it may hold hints that are in no log. */
   readonly #confirmed = new Map<string, NodeCore>();
 
   constructor(world: SimulatedWorld<SimulatedNode>, observe: WorkloadContext['observe']) {
     this.#world = world;
     this.#observe = observe;
     world.watch((event) => {
-      if (event.kind === 'stopped') this.#ended(event.node);
+      if (event.kind === 'stopped') this.#onStopped(event.node);
     });
   }
 
@@ -27,8 +27,8 @@ export class TableLogCheck {
     });
   }
 
-  /** Nothing of it runs any more, but what it knew can still be read. */
-  #ended(node: string): void {
+  /** The node runs no more, but its memory can still be read. */
+  #onStopped(node: string): void {
     const core = this.#confirmed.get(node);
     this.#confirmed.delete(node);
     const table = core?.containers?.table;
@@ -42,9 +42,16 @@ export class TableLogCheck {
       readWal(bytes, record, (container, _, version) => logged.set(container, version));
       for (let container = 0; container < record.containers; container++) {
         const known = table.versionOf(pool, container);
-        // What is newer than the table is a hint.
+        // A version newer than the table is a hint.
         if (known <= table.version)
-          this.#observe({ kind: 'logLooked', node, pool: label, container, known, logged: logged.get(container) ?? 0 });
+          this.#observe({
+            kind: 'tableLogRead',
+            node,
+            pool: label,
+            container,
+            known,
+            logged: logged.get(container) ?? 0,
+          });
       }
     }
   }
