@@ -10,8 +10,10 @@ import type { Source } from './dependencies.ts';
  */
 export const cleanPaths: readonly string[] = [
   'CONTRIBUTING.md',
+  'console',
   'docs/glossary.md',
   'src/base',
+  'src/cli',
   'src/consensus',
   'src/messages',
   'src/placement',
