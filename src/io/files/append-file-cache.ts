@@ -18,9 +18,9 @@ type OpenFile = {
 export class AppendFileCache {
   readonly #open: BoundedLru<string, OpenFile>;
 
-  /** `evicted` must call `release` when no operation on that path is under way. */
-  constructor(max: number, evicted: (path: string, release: () => Promise<void>) => void) {
-    this.#open = new BoundedLru(max, (path, file) => evicted(path, () => release(path, file)));
+  /** `onEvict` must call `release` when no operation on that path is in progress. */
+  constructor(max: number, onEvict: (path: string, release: () => Promise<void>) => void) {
+    this.#open = new BoundedLru(max, (path, file) => onEvict(path, () => release(path, file)));
   }
 
   async append(path: string, bytes: Uint8Array): Promise<void> {
@@ -47,7 +47,7 @@ export class AppendFileCache {
     await syncDirectory(dirname(path));
   }
 
-  /** Closes the file if it is open: its path is about to name another file, or none. */
+  /** Closes the file if it is open. Called before its path names another file or none. */
   async close(path: string): Promise<void> {
     const file = this.#open.delete(path);
     if (file !== undefined) await release(path, file);
@@ -76,7 +76,7 @@ async function release(path: string, file: OpenFile): Promise<void> {
   if (file.isNew) await syncDirectory(dirname(path));
 }
 
-/** `write` may take less than it was given. */
+/** Repeats `write`, which may accept only a part of the bytes. */
 export async function writeFully(handle: FileHandle, bytes: Uint8Array): Promise<void> {
   for (let written = 0; written < bytes.length;) {
     written += (await handle.write(bytes, written, bytes.length - written)).bytesWritten;
@@ -84,7 +84,7 @@ export async function writeFully(handle: FileHandle, bytes: Uint8Array): Promise
 }
 
 export async function syncDirectory(path: string): Promise<void> {
-  // Windows cannot open a directory; there the file system journal is all there is.
+  // Windows cannot open a directory; its file system journal has to be enough.
   if (process.platform === 'win32') return;
   await openAndSync(path, 'r');
 }
@@ -98,9 +98,11 @@ async function openAndSync(path: string, flags: string): Promise<void> {
   }
 }
 
-/** Makes the directory and those above it, durably. */
+/** Creates the directory and its parents durably. */
 export async function makeDirectory(path: string): Promise<void> {
   const first = await mkdir(path, { recursive: true, mode: 0o700 });
   if (first === undefined) return;
-  for (let made = path; made.length >= first.length; made = dirname(made)) await syncDirectory(dirname(made));
+  for (let created = path; created.length >= first.length; created = dirname(created)) {
+    await syncDirectory(dirname(created));
+  }
 }

@@ -15,7 +15,7 @@ function temporaryFolder(t: TestContext): string {
 }
 
 describe('a data directory', { timeout: 30_000 }, () => {
-  it('is made for its owner alone, also when it was there with wider rights', (t) => {
+  it('has mode 0700, also when it existed with wider rights', (t) => {
     const folder = temporaryFolder(t);
     mkdirSync(join(folder, 'open'), { mode: 0o755 });
     for (const path of [join(folder, 'a/b'), join(folder, 'open')]) {
@@ -26,7 +26,7 @@ describe('a data directory', { timeout: 30_000 }, () => {
     }
   });
 
-  it('is held by one at a time, and free after release', (t) => {
+  it('is locked by one holder at a time, and free after release', (t) => {
     const path = join(temporaryFolder(t), 'data');
     const first = openDataDir({ path });
     assert.throws(() => openDataDir({ path }), { code: 'STORE_FAILED', message: new RegExp(`process ${process.pid}`) });
@@ -35,7 +35,7 @@ describe('a data directory', { timeout: 30_000 }, () => {
     openDataDir({ path }).release();
   });
 
-  it('is held against other processes, and free when the holder was killed with -9', async (t) => {
+  it('is locked against other processes, and free after its holder was killed with -9', async (t) => {
     const path = join(temporaryFolder(t), 'data');
     const url = new URL('./data-dir.ts', import.meta.url).href;
     const code = `
@@ -56,7 +56,7 @@ describe('a data directory', { timeout: 30_000 }, () => {
     openDataDir({ path }).release();
   });
 
-  it('refuses a directory that holds something else, and leaves it alone', (t) => {
+  it('is refused when it has other content, and left unchanged', (t) => {
     const folder = temporaryFolder(t);
     mkdirSync(join(folder, 'home'), { mode: 0o755 });
     writeFileSync(join(folder, 'home', 'thesis.txt'), 'years of work');
@@ -67,7 +67,7 @@ describe('a data directory', { timeout: 30_000 }, () => {
     assert.throws(() => openDataDir({ path: join(folder, 'file') }), /cannot be used: E/);
   });
 
-  it('of another format is refused with its number and what to do, and left alone', (t) => {
+  it('of another format is refused with its number and what to do, and left unchanged', (t) => {
     const folder = temporaryFolder(t);
     const refused = (path: string, text: RegExp): void => {
       assert.throws(() => openDataDir({ path, ephemeral: true }), { code: 'INCOMPATIBLE_VERSION', message: text });
@@ -84,7 +84,7 @@ describe('a data directory', { timeout: 30_000 }, () => {
     refused(later, /has format 3, and this version reads format 2 only/);
   });
 
-  it('is usable after a start that was cut off before its lock', (t) => {
+  it('is usable after a start that was interrupted before it took the lock', (t) => {
     const path = join(temporaryFolder(t), 'data');
     mkdirSync(path);
     writeFileSync(join(path, 'format'), '2\n');
@@ -108,7 +108,7 @@ describe('a data directory', { timeout: 30_000 }, () => {
 });
 
 describe('entropy', () => {
-  it('gives as much as asked for, different each time, in memory of its own', () => {
+  it('returns the requested number of bytes, different each time, in a buffer of their own', () => {
     const [a, b] = [entropyBytes(16), entropyBytes(16)];
     assert.equal(a.buffer.byteLength, 16);
     assert.notDeepEqual(a, b);

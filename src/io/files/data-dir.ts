@@ -2,9 +2,9 @@
  * The data directory: mode 0700, one process at a time by an SQLite lock, removed at exit when ephemeral. Refuses a
  * directory with foreign content, so that a mistyped path is neither locked nor removed.
  *
- * The lock is an exclusive lock of SQLite on a file of its own. Such a lock belongs to the process: the kernel takes it
- * back however the process ends, so a node killed with -9 never blocks its next start, and no process id is guessed.
- * Nothing else may open that file in this process, because closing it would give the lock away.
+ * The lock is an exclusive SQLite lock on a file of its own. It belongs to the process: the kernel releases it however
+ * the process ends, so a node killed with -9 never blocks its next start, and no process id is guessed. Nothing else in
+ * this process may open that file, because closing it would release the lock.
  */
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,7 +16,7 @@ import { diskError } from './disk-error.ts';
 
 export type DataDir = {
   readonly path: string;
-  /** Gives the lock back and removes an ephemeral directory. Calling it twice is harmless. */
+  /** Releases the lock and removes an ephemeral directory. Idempotent. */
   release(): void;
 };
 
@@ -26,10 +26,10 @@ const holderName = 'holder';
 const directoryMode = 0o700;
 const sqliteBusy = 5;
 
-/** A lock that nobody refers to would be collected and lost; a process that forgets its directory still holds it. */
+/** References that keep the locks from garbage collection, also when a caller drops its DataDir. */
 const locks = new Set<DatabaseSync>();
 
-/** Without a path the directory is a new one in the system's temporary folder. */
+/** Without a path it creates a directory in the system's temporary folder. */
 export function openDataDir(options: { readonly path?: string; readonly ephemeral?: boolean }): DataDir {
   try {
     const path = options.path === undefined ? mkdtempSync(join(tmpdir(), 'remuster-')) : prepare(resolve(options.path));
@@ -38,7 +38,7 @@ export function openDataDir(options: { readonly path?: string; readonly ephemera
     const release = (): void => {
       if (!isHeld) return;
       isHeld = false;
-      // Removed before the lock is given back, so that nobody moves in meanwhile.
+      // Removed before the lock is released, so that no other process can acquire it in between.
       if (options.ephemeral === true) rmSync(path, { recursive: true, force: true });
       else rmSync(join(path, holderName), { force: true });
       locks.delete(lock);
@@ -53,27 +53,31 @@ export function openDataDir(options: { readonly path?: string; readonly ephemera
 function prepare(path: string): string {
   mkdirSync(path, { recursive: true, mode: directoryMode });
   const names = readdirSync(path);
-  // Written before anything else, so that a start that is cut off leaves a directory that can be used.
+  // Written first, so that an interrupted start leaves a usable directory.
   if (isUnused(path, names)) writeFileSync(join(path, formatName), `${dataFormat}\n`, { mode: 0o600 });
   else checkFormat(path, names);
   if ((statSync(path).mode & 0o077) !== 0 && process.platform !== 'win32') chmodSync(path, directoryMode);
   return path;
 }
 
-/** Empty, or cut off while its format was written. */
+/** Empty, or interrupted while the format file was written. */
 function isUnused(path: string, names: readonly string[]): boolean {
   if (names.length === 0) return true;
   return names.length === 1 && names[0] === formatName && statSync(join(path, formatName)).size === 0;
 }
 
-/** Directories had no number before the second format. */
+/** Directories of format 1 have no format file. */
 function checkFormat(path: string, names: readonly string[]): void {
   if (!names.includes(formatName) && !names.includes(lockName)) {
-    throw new RemusterError('BAD_ARGUMENT', 'the data directory is neither empty nor one of ours; choose another one');
+    throw new RemusterError(
+      'BAD_ARGUMENT',
+      `the directory ${path} has other content and no data of a node; choose an empty directory`,
+    );
   }
   const found = names.includes(formatName) ? readFileSync(join(path, formatName), 'utf8').trim() : '1';
   if (found === String(dataFormat)) return;
-  const text = `the data directory ${path} has format ${found.slice(0, 40)}, and this version reads format ${dataFormat} only`;
+  const read = `this version reads format ${dataFormat} only`;
+  const text = `the data directory ${path} has format ${found.slice(0, 40)}, and ${read}`;
   const advice = 'start it with the version that wrote it, or choose an empty directory';
   throw new RemusterError('INCOMPATIBLE_VERSION', `${text}; ${advice}`);
 }
@@ -96,7 +100,7 @@ function isBusy(error: unknown): boolean {
   return typeof error === 'object' && error !== null && 'errcode' in error && error.errcode === sqliteBusy;
 }
 
-/** Only for the message: the lock itself never looks at it. */
+/** Only for the error message; the lock does not depend on it. */
 function holderOf(path: string): string {
   try {
     const pid = Number(readFileSync(join(path, holderName), 'utf8'));

@@ -22,7 +22,7 @@ export function diskError(what: string, error: unknown): RemusterError {
   if (error instanceof RemusterError) return error;
   const code = errnoOf(error);
   const text = `${what}: ${code === '' ? 'unexpected failure' : code}`;
-  const ours = codes[code] ?? 'STORE_FAILED';
-  // Files run out in the middle of an operation as well.
-  return ours === 'CAPACITY' ? new RemusterError(ours, text, 'maybe') : new RemusterError(ours, text);
+  const errorCode = codes[code] ?? 'STORE_FAILED';
+  // The process can run out of file descriptors in the middle of an operation, when part of it has happened.
+  return errorCode === 'CAPACITY' ? new RemusterError(errorCode, text, 'maybe') : new RemusterError(errorCode, text);
 }

@@ -11,7 +11,7 @@ import { type OpenFiles, openFiles } from './files.ts';
 
 type Folder = { readonly root: string; readonly open: () => OpenFiles };
 
-/** A directory for one test. Everything opened in it is closed before it is removed. */
+/** A directory for one test, removed after everything opened in it is closed. */
 function temporaryFolder(t: TestContext, unmount: (root: string) => void = () => undefined): Folder {
   const root = mkdtempSync(join(tmpdir(), 'remuster-files-'));
   const opened: OpenFiles[] = [];
@@ -33,7 +33,7 @@ describeFiles('a directory', (t) => {
   return { ...realWorld, files: folder.open(), crash: async () => folder.open() };
 });
 
-/** A file system of 2 MB that can really be full; only root may mount one. */
+/** A real file system of 2 MB, to fill it; only root may mount one. */
 function smallDisk(t: TestContext): Folder | undefined {
   let isMounted = false;
   const folder = temporaryFolder(t, (root) => {
@@ -48,7 +48,7 @@ function smallDisk(t: TestContext): Folder | undefined {
   }
 }
 
-it('a full disk: an append is taken back whole, and works again when there is space', async (t) => {
+it('an append to a full disk is undone as a whole, and works again when there is space', async (t) => {
   const folder = smallDisk(t);
   if (folder === undefined) {
     t.skip('this user may not mount a file system');
@@ -72,7 +72,7 @@ it('a full disk: an append is taken back whole, and works again when there is sp
   assert.equal(utf8Text(await toPromise<Uint8Array | undefined>((done) => files.read('log', done))), 'before after');
 });
 
-it('removes what a crash left of a replacement, and keeps its workshop out of reach', async (t) => {
+it('a start removes the drafts of a crash, and no operation reaches the draft folder', async (t) => {
   const { root, open } = temporaryFolder(t);
   mkdirSync(join(root, '.replace'));
   writeFileSync(join(root, '.replace', '17'), 'half');
@@ -84,7 +84,7 @@ it('removes what a crash left of a replacement, and keeps its workshop out of re
   );
 });
 
-it('holds a bounded number of files open', { skip: !existsSync('/proc/self/fd') }, async (t) => {
+it('the number of open files is bounded', { skip: !existsSync('/proc/self/fd') }, async (t) => {
   const files = temporaryFolder(t).open();
   const before = readdirSync('/proc/self/fd').length;
   for (let i = 0; i < 200; i++) await toPromise<void>((done) => files.append(`f${i}`, utf8.encode('x'), done));
@@ -93,7 +93,7 @@ it('holds a bounded number of files open', { skip: !existsSync('/proc/self/fd') 
   assert.equal(utf8Text(await toPromise<Uint8Array | undefined>((done) => files.read('f0', done))), 'xy');
 });
 
-it('refuses more work than its bound, and finishes the rest', async (t) => {
+it('operations beyond the queue bound fail with CAPACITY, and the others complete', async (t) => {
   const files = temporaryFolder(t).open();
   const outcomes: Promise<string>[] = [];
   for (let i = 0; i < 10_050; i++) {
@@ -108,7 +108,7 @@ it('refuses more work than its bound, and finishes the rest', async (t) => {
   assert.equal(ended.filter((code) => code === 'CAPACITY').length, 50);
 });
 
-it('says what failed without naming a place of this machine', async (t) => {
+it('an error names the operation and the cause, but no absolute path', async (t) => {
   const { root, open } = temporaryFolder(t);
   const files = open();
   await toPromise<void>((done) => files.replace('file', utf8.encode('x'), done));

@@ -1,8 +1,7 @@
 /**
- * The Files port below one root directory. Operations on one path run in order; a replaced file is whole or old. Never
- * creates anything outside the root.
- *
- * It never creates anything outside its root, and does not guard against other processes: data-dir.ts does.
+ * The Files port below one root directory. Operations on one path run in order; after a crash a replaced file has its
+ * old or its new content, whole. Never creates anything outside the root, and does not guard against other processes:
+ * data-dir.ts does.
  */
 import { mkdirSync, rmSync } from 'node:fs';
 import { open, readFile, readdir, rename, stat, truncate, unlink } from 'node:fs/promises';
@@ -16,18 +15,18 @@ import { diskError, errnoOf } from './disk-error.ts';
 import { KeyedTaskQueue } from './keyed-task-queue.ts';
 
 export type OpenFiles = Files & {
-  /** Ends when everything asked before has ended and every file is closed. */
+  /** Completes after all earlier operations, when every file is closed. */
   close(done: Done<void>): void;
 };
 
-/** Where new files are written before they take the place of old ones: on the same file system, and easy to clean. */
-const workshop = '.replace';
+/** Where `replace` writes drafts before it renames them: on the same file system, and emptied at start. */
+const draftFolder = '.replace';
 const readBytesMax = 2 ** 30;
 const handlesMax = 64;
 
 export function openFiles(root: string): OpenFiles {
-  rmSync(join(root, workshop), { recursive: true, force: true });
-  mkdirSync(join(root, workshop), { recursive: true, mode: 0o700 });
+  rmSync(join(root, draftFolder), { recursive: true, force: true });
+  mkdirSync(join(root, draftFolder), { recursive: true, mode: 0o700 });
   const files = new RealFiles(root);
   return {
     read: (path, done) => files.perform('read', path, done, (full) => readWhole(full)),
@@ -51,14 +50,14 @@ export function openFiles(root: string): OpenFiles {
 class RealFiles {
   readonly handles: AppendFileCache;
   readonly #root: string;
-  readonly #lanes = new KeyedTaskQueue({ runningMax: 32, waitingMax: 10_000 });
-  #written = 0;
+  readonly #tasks = new KeyedTaskQueue({ runningMax: 32, waitingMax: 10_000 });
+  #draftCount = 0;
 
   constructor(root: string) {
     this.#root = root;
     this.handles = new AppendFileCache(handlesMax, (path, release) => {
-      // The data of an evicted file is still the business of `sync`, which opens it again and reports its errors.
-      this.#lanes.run(path, release).catch(() => undefined);
+      // A later `sync` opens an evicted file again and reports its errors.
+      this.#tasks.run(path, release).catch(() => undefined);
     });
   }
 
@@ -79,7 +78,7 @@ class RealFiles {
   }
 
   async replace(path: string, bytes: Uint8Array): Promise<void> {
-    const draft = join(this.#root, workshop, String(this.#written++));
+    const draft = join(this.#root, draftFolder, String(this.#draftCount++));
     try {
       const handle = await open(draft, 'wx', 0o600);
       try {
@@ -99,7 +98,8 @@ class RealFiles {
   }
 
   async truncate(path: string, sizeBytes: number): Promise<void> {
-    if (!Number.isSafeInteger(sizeBytes) || sizeBytes < 0) throw new RemusterError('BAD_ARGUMENT', 'no file size');
+    if (!Number.isSafeInteger(sizeBytes) || sizeBytes < 0)
+      throw new RemusterError('BAD_ARGUMENT', `${sizeBytes} is not a file size`);
     await this.handles.close(path);
     await truncate(path, sizeBytes);
   }
@@ -117,25 +117,25 @@ class RealFiles {
 
   close(done: Done<void>): void {
     const work = async (): Promise<void> => {
-      await this.#lanes.idle();
+      await this.#tasks.idle();
       await this.handles.closeAll();
     };
-    void tell('close', work(), done);
+    void report('close', work(), done);
   }
 
-  #run<T>(what: string, lane: string, done: Done<T>, work: () => Promise<T>): void {
-    void tell(
+  #run<T>(what: string, key: string, done: Done<T>, work: () => Promise<T>): void {
+    // A bad path is queued as well, so that callbacks keep the order of the calls.
+    void report(
       what,
-      // In the lane also when the path is bad, so that endings keep the order of the calls.
-      this.#lanes.run(lane, async () => work()),
+      this.#tasks.run(key, async () => work()),
       done,
     );
   }
 }
 
-async function tell<T>(what: string, ending: Promise<T>, done: Done<T>): Promise<void> {
+async function report<T>(what: string, result: Promise<T>, done: Done<T>): Promise<void> {
   try {
-    callInMicrotask(done, success(await ending));
+    callInMicrotask(done, success(await result));
   } catch (error) {
     callInMicrotask(done, { ok: false, error: diskError(what, error) });
   }
@@ -144,8 +144,8 @@ async function tell<T>(what: string, ending: Promise<T>, done: Done<T>): Promise
 function checkPath(path: string): void {
   const parts = path.split('/');
   const isPlain = parts.every((part) => part !== '' && part !== '.' && part !== '..');
-  if (!isPlain || /[\0\\]/.test(path) || !path.isWellFormed() || parts[0] === workshop) {
-    throw new RemusterError('BAD_ARGUMENT', 'a path is relative, plain and without `..`');
+  if (!isPlain || /[\0\\]/.test(path) || !path.isWellFormed() || parts[0] === draftFolder) {
+    throw new RemusterError('BAD_ARGUMENT', 'a path is relative, without empty parts, `.` and `..`');
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * Calls a port's callback in a microtask: never before the call returned; its errors surface as uncaught exceptions,
- * never inside the port.
+ * Runs the callback of a port in a microtask: never before the call that it belongs to has returned. An error of the
+ * callback surfaces as an uncaught exception, never inside the port.
  */
 import type { Done, Outcome } from '../../base/errors.ts';
 

@@ -8,7 +8,7 @@ import { type SystemTimer, SystemTimerHeap } from './timer-heap.ts';
 
 describeClock('the system clock', () => ({ ...realWorld, clock: systemClock() }));
 
-it('never fires early after a long turn of the loop', async () => {
+it('a timer never fires early after a long event loop turn', async () => {
   const clock = systemClock();
   const busyUntilMs = clock.nowMs() + 60;
   while (clock.nowMs() < busyUntilMs);
@@ -17,50 +17,54 @@ it('never fires early after a long turn of the loop', async () => {
   assert.ok(firedMs - startMs >= 30);
 });
 
-it('sleeps through a delay of more than 2^31 ms instead of asking again and again', async (t) => {
+it('a delay of more than 2^31 ms does not overflow a Node timer', async (t) => {
   const clock = systemClock();
   const warnings: string[] = [];
-  const note = ({ name }: Error): void => void warnings.push(name);
-  process.on('warning', note);
-  t.after(() => process.off('warning', note));
+  const onWarning = ({ name }: Error): void => void warnings.push(name);
+  process.on('warning', onWarning);
+  t.after(() => process.off('warning', onWarning));
   const cancel = clock.schedule(2 ** 31 + 1_000, () => assert.fail('fired'));
   await new Promise((resolve) => setImmediate(resolve));
   cancel();
   assert.deepEqual(warnings, []);
 });
 
-it('surfaces an error of a callback and still fires the other timers', { timeout: 10_000 }, async (t) => {
-  const clock = systemClock();
-  const errors: unknown[] = [];
-  const original = process.listeners('uncaughtException');
-  process.removeAllListeners('uncaughtException');
-  process.on('uncaughtException', (error) => errors.push(error));
-  t.after(() => {
+it(
+  'an error of a callback is an uncaught exception, and the other timers still fire',
+  { timeout: 10_000 },
+  async (t) => {
+    const clock = systemClock();
+    const errors: unknown[] = [];
+    const original = process.listeners('uncaughtException');
     process.removeAllListeners('uncaughtException');
-    for (const listener of original) process.on('uncaughtException', listener);
-  });
-  clock.schedule(1, () => {
-    throw new Error('thrown by a timer');
-  });
-  await new Promise<void>((resolve) => void clock.schedule(1, resolve));
-  assert.deepEqual(
-    errors.map((error) => (error as Error).message),
-    ['thrown by a timer'],
-  );
-});
+    process.on('uncaughtException', (error) => errors.push(error));
+    t.after(() => {
+      process.removeAllListeners('uncaughtException');
+      for (const listener of original) process.on('uncaughtException', listener);
+    });
+    clock.schedule(1, () => {
+      throw new Error('thrown by a timer');
+    });
+    await new Promise<void>((resolve) => void clock.schedule(1, resolve));
+    assert.deepEqual(
+      errors.map((error) => (error as Error).message),
+      ['thrown by a timer'],
+    );
+  },
+);
 
-it('gives time back to the loop although a callback always schedules the next', { timeout: 10_000 }, async () => {
+it('a callback that always schedules itself does not starve the event loop', { timeout: 10_000 }, async () => {
   const clock = systemClock();
-  let isOver = false;
-  const again = (): void => {
-    if (!isOver) clock.schedule(0, again);
+  let isDone = false;
+  const reschedule = (): void => {
+    if (!isDone) clock.schedule(0, reschedule);
   };
-  again();
+  reschedule();
   await new Promise((resolve) => setImmediate(resolve));
-  isOver = true;
+  isDone = true;
 });
 
-it('keeps a heap in order whatever is pushed and removed', () => {
+it('the timer heap stays in order under random pushes and removals', () => {
   const random = new Random('timer heap');
   const heap = new SystemTimerHeap();
   const model = new Set<SystemTimer>();

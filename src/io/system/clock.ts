@@ -1,8 +1,7 @@
 /**
  * The Clock port on Node timers. Timers fire in order of due time by the monotonic clock, never early, although Node's
- * fire early after a long turn and at once for a long delay. It catches no error of a callback.
- *
- * An error thrown by a callback is not caught: it surfaces as an uncaught exception, and the other timers still fire.
+ * own timers fire early after a long turn and at once for a delay beyond 2^31 ms. An error of a callback surfaces as an
+ * uncaught exception, and the other timers still fire.
  */
 import { performance } from 'node:perf_hooks';
 
@@ -27,7 +26,7 @@ class SystemTimers {
   readonly #heap = new SystemTimerHeap();
   #order = 0;
   #wakeUp: NodeJS.Timeout | undefined;
-  /** For what is due at once: a timer would wait a millisecond. */
+  /** For timers that are due now: a timeout would wait a millisecond. */
   #wakeNow: NodeJS.Immediate | undefined;
   #wakeAtMs = Infinity;
 
@@ -45,7 +44,7 @@ class SystemTimers {
     else if (this.#heap.size === 1) this.#wakeUp?.ref();
     return () => {
       this.#heap.remove(timer);
-      // To be woken once for nothing costs less than to change the wake-up each time; but nobody stays alive for it.
+      // A spurious wake-up costs less than rearming on each cancel, but it must not keep the process alive.
       if (this.#heap.size === 0) this.#wakeUp?.unref();
     };
   }
@@ -72,7 +71,7 @@ class SystemTimers {
   #fire(): void {
     const nowMs = performance.now();
     const order = this.#order;
-    // While callbacks run, nothing arms a wake-up: this turn does so at its end, also when a callback throws.
+    // Keeps `schedule` from arming while callbacks run: `finally` arms once, also when a callback throws.
     this.#wakeAtMs = -Infinity;
     try {
       for (let next = this.#heap.peek(); next !== undefined; next = this.#heap.peek()) {

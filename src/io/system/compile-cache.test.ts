@@ -8,13 +8,13 @@ import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 
-/** What a thread says of its environment and its cache, in a process of its own with this environment. */
-async function thread(environment: Readonly<Record<string, string>>): Promise<unknown> {
-  const said = `export const main = (channel) => {
-    const words = { names: Object.keys(process.env), cached: module.getCompileCacheDir() !== undefined };
-    channel.send(new TextEncoder().encode(JSON.stringify(words)));
+/** Environment and cache of a thread, in a process of its own with this environment. */
+async function threadFacts(environment: Readonly<Record<string, string>>): Promise<unknown> {
+  const code = `export const main = (channel) => {
+    const facts = { names: Object.keys(process.env), cached: module.getCompileCacheDir() !== undefined };
+    channel.send(new TextEncoder().encode(JSON.stringify(facts)));
   };`;
-  const program = `data:text/javascript,${encodeURIComponent(`import module from 'node:module'; ${said}`)}`;
+  const program = `data:text/javascript,${encodeURIComponent(`import module from 'node:module'; ${code}`)}`;
   const script = `
     import { openThreads } from ${JSON.stringify(new URL('./threads.ts', import.meta.url).href)};
     const spec = { name: 'test', program: { moduleUrl: ${JSON.stringify(program)} }, data: new Uint8Array(0) };
@@ -22,8 +22,8 @@ async function thread(environment: Readonly<Record<string, string>>): Promise<un
       message: (body) => { console.log(new TextDecoder().decode(body)); running.kill(); },
       exited: () => {},
     });`;
-  const words = ['--input-type=module', '--eval', script];
-  const { stdout } = await run(process.execPath, words, { env: environment, timeout: 30_000 });
+  const args = ['--input-type=module', '--eval', script];
+  const { stdout } = await run(process.execPath, args, { env: environment, timeout: 30_000 });
   return JSON.parse(stdout);
 }
 
@@ -33,17 +33,17 @@ function folder(t: TestContext): string {
   return path;
 }
 
-it('gives a thread the cache of its process, and nothing else of its environment', { timeout: 60_000 }, async (t) => {
+it('a thread inherits the compile cache of its process and no other variable', { timeout: 60_000 }, async (t) => {
   const cache = folder(t);
-  const found = await thread({ NODE_COMPILE_CACHE: cache, SECRET: 'x' });
-  assert.deepEqual(found, { names: ['NODE_COMPILE_CACHE'], cached: true });
-  // One folder for the version of Node, with the files of the thread in it, and none inside that.
+  const facts = await threadFacts({ NODE_COMPILE_CACHE: cache, SECRET: 'x' });
+  assert.deepEqual(facts, { names: ['NODE_COMPILE_CACHE'], cached: true });
+  // One folder for the version of Node with the files of the thread, and no folder inside.
   const [version, ...others] = readdirSync(cache);
   assert.deepEqual(others, []);
   const files = readdirSync(join(cache, version!), { withFileTypes: true });
   assert.ok(files.length > 0 && files.every((file) => file.isFile()));
 });
 
-it('gives a thread nothing at all where there is no cache', { timeout: 60_000 }, async () => {
-  assert.deepEqual(await thread({ SECRET: 'x' }), { names: [], cached: false });
+it('a thread inherits no variable when there is no cache', { timeout: 60_000 }, async () => {
+  assert.deepEqual(await threadFacts({ SECRET: 'x' }), { names: [], cached: false });
 });

@@ -1,18 +1,18 @@
 /**
- * Turns on Node's compile cache for a process and its threads; Node writes it at an orderly end. Holds code only;
- * everything works without it, only slower.
+ * Enables Node's compile cache for a process and its threads; Node writes it when the process exits normally. It only
+ * makes a start faster: nothing depends on it.
  */
 import { enableCompileCache, getCompileCacheDir } from 'node:module';
 import { dirname } from 'node:path';
 
-/** For the first file of a process, before it imports anything else. */
+/** Called by the entry file of a process, before its other imports. */
 export function cacheCompiledCode(): void {
   enableCompileCache();
 }
 
-/** The whole environment of a thread: it has the cache of its process, and nothing else of it. */
+/** The whole environment of a thread: the compile cache of its process and no other variable. */
 export function threadEnvironment(): Readonly<Record<string, string>> {
   const directory = getCompileCacheDir();
-  // Node tells the folder of its own version, and takes the one above.
+  // Node returns the folder of its version, but expects the parent folder in the variable.
   return directory === undefined ? {} : { NODE_COMPILE_CACHE: dirname(directory) };
 }

@@ -4,7 +4,7 @@
  */
 import { randomFillSync } from 'node:crypto';
 
-/** Bytes in memory of their own, never a part of a shared pool. */
+/** The bytes own their ArrayBuffer: never a slice of Node's buffer pool. */
 export function entropyBytes(count: number): Uint8Array {
   return randomFillSync(new Uint8Array(count));
 }

@@ -1,6 +1,6 @@
 /**
- * URL of a thread's or process's entry file: beside the file that starts it, with the same extension, so the same line
- * works in the sources and in the build.
+ * URL of the entry file of a thread or process: beside the file that starts it and with the same extension, so that
+ * the same code works on the sources and on the build.
  */
 import { assert } from '../../base/assert.ts';
 

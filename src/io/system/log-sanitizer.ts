@@ -1,6 +1,6 @@
 /**
- * Makes any value safe for a log line: bounded depth and size, secrets removed, control characters escaped. Never
- * throws, never follows a cycle.
+ * Makes any value safe for a log line: depth and size are bounded, secrets are replaced, control characters escaped.
+ * Never throws, also for cycles and for getters that throw.
  */
 
 const depthMax = 4;
@@ -8,14 +8,14 @@ const itemsMax = 64;
 const charactersMax = 2_000;
 const hidden = '[hidden]';
 
-/** Names of fields whose values are never printed, whatever they are. A plain `key` names something, it is none. */
+/** Names of fields whose values are never printed. A plain `key` is the name of a record and no secret. */
 const secretNames = [
   /secret|token|passw|passphrase|credential|authorization|cookie|bearer|private|keyMaterial/i,
   /[a-z0-9]Keys?$|[_-][Kk]eys?$/,
 ];
 
 export type SanitizeOptions = {
-  /** Secrets that this process knows: they are hidden wherever they appear. */
+  /** Secrets of this process, hidden in every text. */
   readonly secrets: readonly string[];
   readonly withStack: boolean;
 };
@@ -93,10 +93,13 @@ function convertError(error: Error, options: SanitizeOptions): Record<string, un
 }
 
 /** Characters that JSON leaves alone but terminals and viewers act on: DEL, C1 controls, line and direction marks. */
-const obeyed = /[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+const interpretedCharacters = /[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 
 /** JSON in which every such character is written as an escape; it parses to the same value. */
 export function safeJson(value: unknown): string {
   const json = JSON.stringify(value) ?? 'null';
-  return json.replaceAll(obeyed, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  return json.replaceAll(
+    interpretedCharacters,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 }

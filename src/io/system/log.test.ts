@@ -24,24 +24,25 @@ describe('a JSON log', () => {
     );
   });
 
-  it('leaves out what is below its level', () => {
+  it('omits lines below its level', () => {
     assert.equal(logged({ level: 'warn' }, 'info', 'x'), '');
     assert.notEqual(logged({ level: 'warn' }, 'error', 'x'), '');
   });
 
-  it('cannot be made to forge a line, a field or a colour', () => {
-    const evil = 'a\n{"level":"error"}\r\u001b[31mred\u009b2J\u2028\u202egnp.exe\u0000","level":"error';
-    const line = logged({}, 'info', evil, { evil, [evil]: 1, message: 'mine', level: 'mine', ['__proto__']: 'x' });
+  it('escapes values that would forge a line, a field or a colour', () => {
+    const hostile = 'a\n{"level":"error"}\r\u001b[31mred\u009b2J\u2028\u202egnp.exe\u0000","level":"error';
+    const fields = { hostile, [hostile]: 1, message: 'mine', level: 'mine', ['__proto__']: 'x' };
+    const line = logged({}, 'info', hostile, fields);
     assert.equal(line.trimEnd().split('\n').length, 1);
     assert.ok(/^[\x20-\x7e]+\n$/.test(line), 'only plain characters');
     const parsed = JSON.parse(line) as { level: string; message: string; fields: Record<string, unknown> };
     assert.equal(parsed.level, 'info');
-    assert.equal(parsed.message, evil);
-    assert.equal(parsed.fields['evil'], evil);
+    assert.equal(parsed.message, hostile);
+    assert.equal(parsed.fields['hostile'], hostile);
     assert.equal(Object.getPrototypeOf(parsed.fields), Object.prototype);
   });
 
-  it('never prints secrets: by the name of the field, by value, or as bytes', () => {
+  it('never prints secrets, neither by field name, nor by value, nor as bytes', () => {
     const secret = 'correct horse battery staple';
     const names = ['secret', 'authSecret', 'token', 'apiToken', 'password', 'Authorization', 'sealKey', 'session_key'];
     for (const name of names)
@@ -63,33 +64,33 @@ describe('a JSON log', () => {
     });
   });
 
-  it('shows errors by name, code and message; a stack only when debugging', () => {
+  it('writes errors with name, code and message, and the stack only at level debug', () => {
     const error = new RemusterError('CAPACITY', 'full');
     assert.deepEqual(fieldsOf({ error }), { error: { name: 'RemusterError', code: 'CAPACITY', message: 'full' } });
     assert.ok(!logged({}, 'info', 'm', { error }).includes('log.test'));
     assert.ok(logged({ level: 'debug' }, 'info', 'm', { error }).includes('log.test'));
   });
 
-  it('takes any value without throwing, and bounds every line', () => {
+  it('accepts any value without throwing, and bounds every line', () => {
     const cyclic: Record<string, unknown> = { name: 'loop' };
     cyclic['self'] = cyclic;
-    const angry = {
+    const throwing = {
       get x(): never {
-        throw new Error('do not look');
+        throw new Error('thrown by a getter');
       },
     };
-    const strange = {
+    const unusual = {
       cyclic,
-      angry,
+      throwing,
       big: 2n ** 70n,
       nan: Number.NaN,
       fn: () => 1,
       map: new Map([['a', 1]]),
       none: null,
     };
-    const fields = fieldsOf(strange);
+    const fields = fieldsOf(unusual);
     assert.deepEqual(
-      [fields['big'], fields['nan'], fields['angry']],
+      [fields['big'], fields['nan'], fields['throwing']],
       ['1180591620717411303424', 'NaN', '[unreadable]'],
     );
     const wide = Object.fromEntries(Array.from({ length: 5_000 }, (_, i) => [`f${i}`, 'x'.repeat(5_000)]));
@@ -101,21 +102,21 @@ describe('a JSON log', () => {
 });
 
 describe('a pretty log', () => {
-  it('is readable, and plain without colour', () => {
+  it('is one readable line, without escape codes when colour is off', () => {
     assert.equal(
       logged({ pretty: true }, 'info', 'peer lost', { peer: 'n2', why: 'timed out', n: 1 }),
       '00:00:00.000 INFO  n1 peer lost peer=n2 why="timed out" n=1\n',
     );
   });
 
-  it('colours only by itself', () => {
+  it('escapes colour codes in values', () => {
     const line = logged({ pretty: true, color: true }, 'error', '\u001b[32mgreen', { x: '\u001b[32m' });
     assert.ok(line.includes('\u001b[31mERROR'));
     assert.ok(!line.includes('\u001b[32m'));
     assert.ok(line.includes('\\u001b[32mgreen'));
   });
 
-  it('honours NO_COLOR', (t) => {
+  it('has no colour when NO_COLOR is set', (t) => {
     const before = process.env['NO_COLOR'];
     t.after(() => {
       if (before === undefined) delete process.env['NO_COLOR'];

@@ -1,7 +1,7 @@
 /**
  * The process log: JSON lines, or one readable line on a terminal. Every field is sanitized, so no field can forge a
- * line or drive a terminal. Compared with pino (decision 18): it takes a third less time, but brings 13 packages and
- * hides no secret by its value.
+ * line or control a terminal. Decision 18 compares it with pino, which takes a third less time, but brings 13 packages
+ * and cannot redact a secret by its value.
  */
 import type { Log, LogLevel } from '../../base/ports.ts';
 import { type SanitizeOptions, sanitizeFields, sanitizeText, safeJson } from './log-sanitizer.ts';
@@ -9,12 +9,12 @@ import { type SanitizeOptions, sanitizeFields, sanitizeText, safeJson } from './
 export type LogOptions = {
   readonly level: LogLevel;
   readonly pretty: boolean;
-  /** Gets whole lines with their line end. The default writes to stderr: data belongs to stdout. */
+  /** Receives whole lines with their line end. The default is stderr, because stdout is for data. */
   readonly write?: (line: string) => void;
   readonly node?: string;
   readonly secrets?: readonly string[];
   readonly wallMs?: () => number;
-  /** By default on, unless NO_COLOR is set; only pretty lines have colour. */
+  /** Colours of pretty lines; on unless NO_COLOR is set. */
   readonly color?: boolean;
 };
 
@@ -34,7 +34,7 @@ export function openLog(options: LogOptions): Log {
   const write = options.write ?? ((line: string) => void process.stderr.write(line));
   const color = options.color ?? (process.env['NO_COLOR'] ?? '') === '';
   const values: SanitizeOptions = {
-    // Shorter ones would blank out ordinary words; the node refuses such secrets anyway.
+    // A shorter secret would hide ordinary words; the node refuses such secrets anyway.
     secrets: (options.secrets ?? []).filter((secret) => secret.length >= secretCharactersMin),
     withStack: options.level === 'debug',
   };
@@ -65,7 +65,8 @@ function prettyLine({ time, level, node, message, fields = {} }: Line, color: bo
   const parts = [paint('2', time.slice(11, 23)), paint(colors[level], level.toUpperCase().padEnd(5))];
   if (node !== undefined) parts.push(escaped(node));
   parts.push(escaped(message));
-  for (const [name, value] of Object.entries(fields)) parts.push(`${paint('2', `${escaped(name)}=`)}${shown(value)}`);
+  for (const [name, value] of Object.entries(fields))
+    parts.push(`${paint('2', `${escaped(name)}=`)}${prettyValue(value)}`);
   const text = parts.join(' ');
   return text.length <= lineCharactersMax ? text : `${text.slice(0, lineCharactersMax)}${paint('0', '[cut]')}`;
 }
@@ -74,6 +75,6 @@ function escaped(text: string): string {
   return safeJson(text).slice(1, -1).replaceAll('\\"', '"').replaceAll('\\\\', '\\');
 }
 
-function shown(value: unknown): string {
+function prettyValue(value: unknown): string {
   return typeof value === 'string' && /^[\w./:@+-]+$/.test(value) ? value : safeJson(value);
 }

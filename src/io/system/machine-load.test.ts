@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { machineLoad } from './machine-load.ts';
 
-it('tells shares between 0 and 1, and that a busy processor is busy', () => {
+it('machineLoad returns ratios between 0 and 1, and more than 0 for a busy processor', () => {
   const load = machineLoad();
   const untilMs = Date.now() + 200;
   while (Date.now() < untilMs);

@@ -3,15 +3,15 @@ import { cpus, freemem, totalmem } from 'node:os';
 
 export type MachineLoad = { readonly cpu: number; readonly memory: number; readonly cores: number };
 
-/** Each call tells of the time since the call before. */
+/** Each call of the result covers the time since the previous call. */
 export function machineLoad(): () => MachineLoad {
   let before = processorTimes();
   return () => {
     const now = processorTimes();
-    const passedMs = now.allMs - before.allMs;
-    const cpu = passedMs <= 0 ? 0 : 1 - (now.idleMs - before.idleMs) / passedMs;
+    const elapsedMs = now.allMs - before.allMs;
+    const cpu = elapsedMs <= 0 ? 0 : 1 - (now.idleMs - before.idleMs) / elapsedMs;
     before = now;
-    return { cpu: within(cpu), memory: within(1 - freemem() / totalmem()), cores: cpus().length };
+    return { cpu: clampRatio(cpu), memory: clampRatio(1 - freemem() / totalmem()), cores: cpus().length };
   };
 }
 
@@ -25,6 +25,6 @@ function processorTimes(): { readonly idleMs: number; readonly allMs: number } {
   return { idleMs, allMs };
 }
 
-function within(share: number): number {
-  return Math.min(1, Math.max(0, share));
+function clampRatio(ratio: number): number {
+  return Math.min(1, Math.max(0, ratio));
 }

@@ -10,17 +10,17 @@ assert(parentPort !== null, 'thread-main is started by threads.ts');
 const port = parentPort;
 const { moduleUrl, data } = workerData as { readonly moduleUrl: string; readonly data: Uint8Array };
 
-/** What is sent within one turn of the loop travels together: waking another thread costs more than the bytes. */
-let waiting: Uint8Array<ArrayBuffer>[] = [];
+/** All messages of one event loop turn are posted together: waking the other thread costs more than copying bytes. */
+let outbox: Uint8Array<ArrayBuffer>[] = [];
 
 function send(body: Uint8Array): void {
-  if (waiting.length === 0) setImmediate(sendAll);
-  waiting.push(body.slice());
+  if (outbox.length === 0) setImmediate(sendAll);
+  outbox.push(body.slice());
 }
 
 function sendAll(): void {
-  const bodies = waiting;
-  waiting = [];
+  const bodies = outbox;
+  outbox = [];
   if (bodies.length > 0)
     port.postMessage(
       bodies,
@@ -28,10 +28,10 @@ function sendAll(): void {
     );
 }
 
-// The last words of a thread that ends in the same turn.
+// Messages of the turn in which the thread ends.
 process.once('exit', sendAll);
-const { channel, receive: deliver } = programChannel(data, send);
-// Listening also keeps the thread alive when the program waits for nothing.
-port.on('message', deliver);
+const { channel, receive } = programChannel(data, send);
+// The listener also keeps the thread alive while the program has nothing pending.
+port.on('message', receive);
 const program = await importProgram(moduleUrl);
 program.main(channel);

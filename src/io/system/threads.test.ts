@@ -5,7 +5,7 @@ import { realWorld } from '../../../test/simulation/conformance/harness.ts';
 import { describeThreads } from '../../../test/simulation/conformance/threads.ts';
 import { openThreads } from './threads.ts';
 
-/** Threads that are gone when the test is. */
+/** Threads that are killed after the test. */
 function testThreads(t: TestContext) {
   const threads = openThreads();
   const running: RunningProgram[] = [];
@@ -23,7 +23,7 @@ function testThreads(t: TestContext) {
 
 describeThreads('worker threads', (t) => ({ ...realWorld, threads: testThreads(t) }));
 
-/** A module made of text, for programs that are not worth a file. */
+/** A program from source text. */
 function programOf(code: string): Program {
   const moduleUrl = `data:text/javascript,${encodeURIComponent(code)}`;
   return { moduleUrl, main: () => assert.fail('runs in its own thread') };
@@ -41,20 +41,20 @@ function exitOf(t: TestContext, program: Program): { exited: Promise<string>; ru
   return { exited, running };
 }
 
-it('says so when the module cannot be imported or has no main', { timeout: 30_000 }, async (t) => {
+it('the exit reason names a module that cannot be imported or has no main', { timeout: 30_000 }, async (t) => {
   const missing = new URL('./no-such-file.ts', import.meta.url).href;
   assert.match(await exitOf(t, { moduleUrl: missing, main: () => undefined }).exited, /Cannot find module/);
   assert.match(await exitOf(t, programOf('export const other = 1;')).exited, /no export `main`/);
 });
 
-it('kills a thread that never gives its loop back', { timeout: 30_000 }, async (t) => {
+it('kill ends a thread that never returns to its event loop', { timeout: 30_000 }, async (t) => {
   const { exited, running } = exitOf(t, programOf('export function main() { for (;;); }'));
   setTimeout(() => running.kill(), 200);
   assert.equal(await exited, 'killed');
 });
 
-it('tells of a rejected promise and of process.exit', { timeout: 30_000 }, async (t) => {
-  const rejecting = programOf("export function main() { void Promise.reject(new Error('nobody cared')); }");
-  assert.match(await exitOf(t, rejecting).exited, /nobody cared/);
+it('the exit reason names a rejected promise and the code of process.exit', { timeout: 30_000 }, async (t) => {
+  const rejecting = programOf("export function main() { void Promise.reject(new Error('not handled')); }");
+  assert.match(await exitOf(t, rejecting).exited, /not handled/);
   assert.match(await exitOf(t, programOf('export function main() { process.exit(3); }')).exited, /code 3/);
 });

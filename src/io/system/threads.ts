@@ -1,6 +1,6 @@
 /**
- * The Threads port on worker threads. A thread shares nothing with its parent but messages; bodies are copied once and
- * transferred.
+ * The Threads port on worker threads. Thread and parent share no memory: they exchange messages, whose bodies are
+ * copied once and transferred.
  */
 import { Worker } from 'node:worker_threads';
 import type { ProgramEvents, RunningProgram, Threads } from '../../base/ports.ts';
@@ -23,7 +23,7 @@ export function openThreads(): Threads {
 
 function follow(worker: Worker, events: ProgramEvents): RunningProgram {
   let reason: string | undefined;
-  let isOver = false;
+  let hasExited = false;
   worker.on('message', (bodies: readonly Uint8Array[]) => {
     for (const body of bodies) events.message(body);
   });
@@ -35,17 +35,17 @@ function follow(worker: Worker, events: ProgramEvents): RunningProgram {
     reason ??= `error: ${error instanceof Error ? error.message : String(error)}`;
   });
   worker.once('exit', (code) => {
-    isOver = true;
-    events.exited(reason ?? (code === 0 ? 'ended by itself' : `ended with code ${code}`));
+    hasExited = true;
+    events.exited(reason ?? (code === 0 ? 'ended by itself' : `ended with exit code ${code}`));
   });
   return {
     send: (body) => {
-      if (isOver) return;
+      if (hasExited) return;
       const copy = body.slice();
       worker.postMessage(copy, [copy.buffer]);
     },
     kill: () => {
-      if (isOver) return;
+      if (hasExited) return;
       reason ??= 'killed';
       void worker.terminate();
     },

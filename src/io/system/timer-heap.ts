@@ -4,7 +4,7 @@ export type SystemTimer = {
   readonly dueMs: number;
   readonly order: number;
   readonly run: () => void;
-  /** Its place in the heap, or -1 when it is not in it. Only the heap writes it. */
+  /** Position in the heap, -1 outside of it. Only the heap writes it. */
   index: number;
 };
 
@@ -24,7 +24,7 @@ export class SystemTimerHeap {
     this.#rise(timer, this.#items.length - 1);
   }
 
-  /** Harmless when the timer is not in the heap any more. */
+  /** Does nothing if the timer is not in the heap. */
   remove(timer: SystemTimer): void {
     const { index } = timer;
     if (index < 0) return;

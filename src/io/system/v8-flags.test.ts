@@ -5,17 +5,17 @@ import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 
-it('tells the engine how to share the machine', { timeout: 60_000 }, async () => {
+it('applyV8Flags sets flags that V8 knows and that take effect', { timeout: 60_000 }, async () => {
   const script = `
     import { cachedDataVersionTag } from 'node:v8';
     import { applyV8Flags } from ${JSON.stringify(new URL('./v8-flags.ts', import.meta.url).href)};
     const before = cachedDataVersionTag();
     applyV8Flags();
     console.log(before === cachedDataVersionTag());`;
-  const words = ['--input-type=module', '--eval', script];
-  const { stdout, stderr } = await run(process.execPath, words, { timeout: 30_000 });
-  // Flags that are frozen would change nothing, and what they are is all that the tag depends on.
+  const args = ['--input-type=module', '--eval', script];
+  const { stdout, stderr } = await run(process.execPath, args, { timeout: 30_000 });
+  // The tag depends on the flags alone: it stays the same if they are frozen.
   assert.equal(stdout.trim(), 'false');
-  // Of one that it does not know the engine complains.
+  // V8 complains about an unknown flag.
   assert.equal(stderr, '');
 });
