@@ -2,9 +2,10 @@
  * The database behind the log, in the store thread: checkpoints one log file in steps while the other is written. Reads
  * see both. Not SQLite's own WAL mode.
  *
- *   groups -> log, sync -> answer ... rows, the last value of each key -> database, sync -> the log may be written over
+ *   write:      group -> log, sync -> reply
+ *   checkpoint: last value of each key in the log -> database, sync -> the log file may be reused
  *
- * The database knows the number of the last group that it has; after a crash the rest is read from the logs.
+ * The database stores the number of the last group that it has; recovery reads the later groups from the logs.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { readStoreLogGroups } from './store-log-file.ts';
@@ -22,22 +23,23 @@ import {
   visitBatch,
 } from './store-protocol.ts';
 
-/** So many rows take a few milliseconds, which is what a group may have to wait for. */
-const pieceRows = 500;
+/** One step takes a few milliseconds, and a group may have to wait for it. */
+const stepRows = 500;
 
-/** `rows`: all of them, once somebody has looked; those before `next` are in the database. */
+/** A checkpoint in progress. `rows` are loaded by the first step; those before `next` are in the database. */
 type Checkpoint = {
-  readonly loose: StoreLogIndex;
+  readonly index: StoreLogIndex;
   rows: readonly (readonly [string, number])[] | undefined;
   next: number;
 };
 
 export class CheckpointedDatabase {
   readonly #database: StoreDatabase;
-  #loose: StoreLogIndex;
-  /** Of the other file: on its way into the database. */
-  #moving: Checkpoint | undefined;
-  /** Of the file of `#loose`, and of the other one. */
+  /** Index of the file that is being written. */
+  #index: StoreLogIndex;
+  /** Of the other file. */
+  #checkpoint: Checkpoint | undefined;
+  /** Readers of the file that is being written, and of the other one. */
   #reader: StoreLogReader;
   #otherReader: StoreLogReader;
 
@@ -46,39 +48,39 @@ export class CheckpointedDatabase {
     this.#database = database;
     this.#reader = new StoreLogReader(first);
     this.#otherReader = new StoreLogReader(second);
-    this.#loose = new StoreLogIndex(this.#reader, this.#recover([first, second]));
+    this.#index = new StoreLogIndex(this.#reader, this.#recover([first, second]));
   }
 
-  /** Of the last group that is here, in the database or on its way into it. */
+  /** Number of the last group, in the database or in a log. */
   get number(): number {
-    return this.#loose.number;
+    return this.#index.number;
   }
 
-  /** In order. */
+  /** Executes the calls in order. */
   perform(calls: readonly StoreLogCall[]): StoreReply[] {
     return calls.map((call) => {
       if (call.kind === 'read') return this.#read(call);
-      if (call.kind === 'turn') return this.#turnOver();
-      this.#loose.extendTo(call.number, call.bytes);
+      if (call.kind === 'switchFile') return this.#switchFile();
+      this.#index.extendTo(call.number, call.bytes);
       return {};
     });
   }
 
-  /** Puts a piece of what waits into the database; true: there is more. */
+  /** Moves up to 500 rows of the checkpoint into the database. True: more rows remain. */
   checkpointStep(): boolean {
     try {
-      this.#loose.index();
-      this.#movePiece(pieceRows);
+      this.#index.update();
+      this.#moveRows(stepRows);
     } catch {
-      // It stays in the log, and is tried again when somebody needs it.
+      // The rows stay in the log. The next file switch retries and reports the error.
       return false;
     }
-    return this.#moving !== undefined;
+    return this.#checkpoint !== undefined;
   }
 
   close(): void {
     try {
-      this.#settle();
+      this.#checkpointAll();
     } finally {
       this.#reader.close();
       this.#otherReader.close();
@@ -86,12 +88,12 @@ export class CheckpointedDatabase {
     }
   }
 
-  /** What was acknowledged and is not in the database yet. The result is the number of the last group. */
+  /** Moves the acknowledged groups that the database lacks from the logs into it. Returns the last group number. */
   #recover(paths: readonly string[]): number {
     const applied = this.#database.number;
     const groups = paths.flatMap((path) => readStoreLogGroups(path, applied)).toSorted((a, b) => a.number - b.number);
     if (groups.some(({ number }, i) => number !== applied + 1 + i)) {
-      throw new RemusterError('STORE_CORRUPT', 'a part of the log of the store is missing');
+      throw new RemusterError('STORE_CORRUPT', 'groups are missing in the log of the store');
     }
     const rows = new Map<string, StoreLogRow>();
     for (const { payload } of groups) {
@@ -101,60 +103,61 @@ export class CheckpointedDatabase {
     return applied + groups.length;
   }
 
-  #turnOver(): StoreReply {
+  #switchFile(): StoreReply {
     try {
-      while (this.#moving !== undefined) this.#movePiece(Infinity);
+      while (this.#checkpoint !== undefined) this.#moveRows(Infinity);
     } catch (error) {
       return { error: storeError(error) };
     }
-    this.#moving = { loose: this.#loose, rows: undefined, next: 0 };
+    this.#checkpoint = { index: this.#index, rows: undefined, next: 0 };
     [this.#reader, this.#otherReader] = [this.#otherReader, this.#reader];
-    this.#loose = new StoreLogIndex(this.#reader, this.#loose.number);
+    this.#index = new StoreLogIndex(this.#reader, this.#index.number);
     return {};
   }
 
-  #movePiece(count: number): void {
-    const moving = this.#moving;
-    if (moving === undefined) return;
-    const { loose, next } = moving;
-    // If this fails, all of it is tried again.
-    moving.next = 0;
-    moving.rows ??= loose.inOrder();
+  #moveRows(count: number): void {
+    const checkpoint = this.#checkpoint;
+    if (checkpoint === undefined) return;
+    const { index, next } = checkpoint;
+    // If this step fails, the next one starts with the first row again.
+    checkpoint.next = 0;
+    checkpoint.rows ??= index.inOrder();
     const end = next + count;
-    const isLast = end >= moving.rows.length;
-    this.#database.put(loose.read(moving.rows.slice(next, end)), isLast ? loose.number : undefined);
-    moving.next = end;
+    const isLast = end >= checkpoint.rows.length;
+    this.#database.put(index.read(checkpoint.rows.slice(next, end)), isLast ? index.number : undefined);
+    checkpoint.next = end;
     if (!isLast) return;
-    loose.reset();
-    this.#moving = undefined;
+    index.reset();
+    this.#checkpoint = undefined;
   }
 
-  /** The database has everything. */
-  #settle(): void {
-    while (this.#moving !== undefined) this.#movePiece(Infinity);
-    if (this.#loose.isEmpty) return;
-    this.#database.put(this.#loose.read(this.#loose.inOrder()), this.#loose.number);
-    this.#loose.reset();
+  /** Moves all rows of both files, so that the database alone has everything. */
+  #checkpointAll(): void {
+    while (this.#checkpoint !== undefined) this.#moveRows(Infinity);
+    if (this.#index.isEmpty) return;
+    this.#database.put(this.#index.read(this.#index.inOrder()), this.#index.number);
+    this.#index.reset();
   }
 
   #read({ from, to, limit }: StoreRead): StoreReply {
     try {
-      const loose = new Map<string, StoreLogRowRef>();
-      this.#moving?.loose.collect(from, to, loose);
-      this.#loose.collect(from, to, loose);
-      const [answer = {}] = this.#database.perform([{ kind: 'read', from, to, limit: limit + tombstoneCount(loose) }]);
-      if (loose.size === 0) return answer;
-      if (answer.entries !== undefined) return { entries: mergeWithLog(answer.entries, loose, limit) };
-      // What is damaged there may have been written again since.
-      return this.#readSettled({ kind: 'read', from, to, limit }) ?? answer;
+      const logRows = new Map<string, StoreLogRowRef>();
+      this.#checkpoint?.index.collect(from, to, logRows);
+      this.#index.collect(from, to, logRows);
+      const databaseLimit = limit + tombstoneCount(logRows);
+      const [reply = {}] = this.#database.perform([{ kind: 'read', from, to, limit: databaseLimit }]);
+      if (logRows.size === 0) return reply;
+      if (reply.entries !== undefined) return { entries: mergeWithLog(reply.entries, logRows, limit) };
+      // A damaged row of the database may have a newer value in the log.
+      return this.#readAfterCheckpoint({ kind: 'read', from, to, limit }) ?? reply;
     } catch (error) {
       return { error: storeError(error) };
     }
   }
 
-  #readSettled(call: StoreRead): StoreReply | undefined {
+  #readAfterCheckpoint(call: StoreRead): StoreReply | undefined {
     try {
-      this.#settle();
+      this.#checkpointAll();
       return this.#database.perform([call])[0];
     } catch {
       return undefined;

@@ -6,36 +6,36 @@ import { keyBytes } from './store-protocol.ts';
 
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
-/** So many rows of the database may be missing from the answer: it has to be asked for as many more. */
-export function tombstoneCount(loose: ReadonlyMap<string, StoreLogRowRef>): number {
+/** Each tombstone may remove a row of the database from the result, so the read needs that many rows more. */
+export function tombstoneCount(logRows: ReadonlyMap<string, StoreLogRowRef>): number {
   let count = 0;
-  for (const { offset } of loose.values()) if (offset === tombstone) count += 1;
+  for (const { position } of logRows.values()) if (position === tombstone) count += 1;
   return count;
 }
 
 export function mergeWithLog(
   stored: readonly StoreEntry[],
-  loose: ReadonlyMap<string, StoreLogRowRef>,
+  logRows: ReadonlyMap<string, StoreLogRowRef>,
   limit: number,
 ): StoreEntry[] {
   const merged = new Map<string, StoreEntry | StoreLogRowRef>();
   for (const entry of stored) merged.set(Buffer.from(entry.key).toString('latin1'), entry);
-  for (const [key, row] of loose) {
-    if (row.offset === tombstone) merged.delete(key);
+  for (const [key, row] of logRows) {
+    if (row.position === tombstone) merged.delete(key);
     else merged.set(key, row);
   }
   const inOrder = [...merged].toSorted(([a], [b]) => (a < b ? -1 : 1)).slice(0, limit);
-  const values = valuesOf(inOrder.flatMap(([, row]) => ('offset' in row ? [row] : [])));
+  const values = valuesOf(inOrder.flatMap(([, row]) => ('position' in row ? [row] : [])));
   return inOrder.map(([key, row]) => {
-    if (!('offset' in row)) return row;
+    if (!('position' in row)) return row;
     const value = values.get(row);
-    assert(value !== undefined, 'a row that is not gone has a value');
+    assert(value !== undefined, 'a row that is no tombstone has a value');
     return { key: decoder.decode(keyBytes(key)), value };
   });
 }
 
-/** Copies, because what is answered is given away. */
+/** Copies, because the reader reuses its memory and the reply is transferred. */
 function valuesOf(rows: readonly StoreLogRowRef[]): ReadonlyMap<StoreLogRowRef, Uint8Array | undefined> {
-  const inFileOrder = rows.toSorted((a, b) => a.offset - b.offset);
-  return new Map(inFileOrder.map((row) => [row, row.rows.value(row.offset)?.slice()]));
+  const inFileOrder = rows.toSorted((a, b) => a.position - b.position);
+  return new Map(inFileOrder.map((row) => [row, row.rows.value(row.position)?.slice()]));
 }

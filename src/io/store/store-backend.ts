@@ -1,38 +1,38 @@
 /**
- * How a group of calls is executed: handed to the store thread as it is. The variant with a log is
- * store-log-backend.ts.
+ * How a group of store calls is executed. Without a log it is sent to the store thread as it is; the backend with a
+ * log is store-log-backend.ts.
  */
 import { assert } from '../../base/assert.ts';
 import { type StoreBatch, packBatch, type StoreReply, type StoreCall, type StoreRead } from './store-protocol.ts';
 
-/** One for each call, in order. */
-export type OnStoreReplies = (answers: readonly StoreReply[]) => void;
+/** Receives one reply for each call, in order. */
+export type OnStoreReplies = (replies: readonly StoreReply[]) => void;
 
 export type StoreBackend = {
-  /** It is performed with the next ones, and nothing of it is shared. The result is how many bytes it takes. */
+  /** Adds a copy of the batch to the next group. Returns the size of the packed batch. */
   write(batch: StoreBatch): number;
   read(call: StoreRead): void;
-  /** What was taken since the last time, in order. One at a time, but calls are taken meanwhile. */
+  /** Executes the calls added since the last `perform` as one group. One group at a time; calls are added meanwhile. */
   perform(done: OnStoreReplies): void;
-  /** The thread has answered what it was asked first. */
-  replied(answers: readonly StoreReply[]): void;
-  /** Before the thread is told to close. */
-  closing?(): void;
-  /** The thread has closed the database, which has everything. */
-  closed?(): void;
-  /** The thread is gone: nothing is answered any more. */
-  threadLost?(): void;
+  /** The thread has replied to its oldest request. */
+  onReplies(replies: readonly StoreReply[]): void;
+  /** Called before the thread is told to close. */
+  beforeClose?(): void;
+  /** The thread has closed the database, which has all rows. */
+  onClosed?(): void;
+  /** The thread has exited: no more replies come. */
+  onThreadLost?(): void;
 };
 
 export class DirectBackend implements StoreBackend {
-  readonly #ask: (calls: readonly StoreCall[], buffers: ArrayBuffer[]) => void;
+  readonly #send: (calls: readonly StoreCall[], buffers: ArrayBuffer[]) => void;
   #calls: StoreCall[] = [];
-  /** What is handed over instead of copied. */
+  /** Buffers of the packed batches, transferred to the thread. */
   #buffers: ArrayBuffer[] = [];
   #done: OnStoreReplies | undefined;
 
-  constructor(ask: (calls: readonly StoreCall[], buffers: ArrayBuffer[]) => void) {
-    this.#ask = ask;
+  constructor(send: (calls: readonly StoreCall[], buffers: ArrayBuffer[]) => void) {
+    this.#send = send;
   }
 
   write(batch: StoreBatch): number {
@@ -50,13 +50,13 @@ export class DirectBackend implements StoreBackend {
     const [calls, buffers] = [this.#calls, this.#buffers];
     [this.#calls, this.#buffers] = [[], []];
     this.#done = done;
-    this.#ask(calls, buffers);
+    this.#send(calls, buffers);
   }
 
-  replied(answers: readonly StoreReply[]): void {
+  onReplies(replies: readonly StoreReply[]): void {
     const done = this.#done;
-    assert(done !== undefined, 'the store thread answers what it was asked');
+    assert(done !== undefined, 'the store thread replies only to a group');
     this.#done = undefined;
-    done(answers);
+    done(replies);
   }
 }

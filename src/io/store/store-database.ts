@@ -1,9 +1,7 @@
 /**
- * The SQLite file (WAL mode, synchronous=FULL), one table, a CRC per value. One transaction per group; if it fails,
- * each call runs alone. Synchronous, hence in a thread of its own.
- *
- * Calls that come together are performed in order in one transaction, with one sync of the disk. If anything in it
- * fails, all of it is taken back and each call is performed alone, so that a bad batch fails alone.
+ * The SQLite file of the store (WAL mode, synchronous=FULL): one table, a CRC per row. Synchronous, hence in a thread
+ * of its own. The calls of a group run in order in one transaction with one disk sync. If a call fails, the transaction
+ * is rolled back and each call runs in a transaction of its own, so that a bad batch fails alone.
  */
 import { closeSync, fsyncSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -36,8 +34,8 @@ export class StoreDatabase {
 
   constructor({ file, sizeBytesMax }: StoreThreadData) {
     this.#database = new DatabaseSync(file);
-    // Exclusive: a second process is refused instead of seeing half of it, and no shared memory file is needed.
-    // With rowids: without them a comparison with the key of a large value reads all of the value.
+    // EXCLUSIVE refuses a second process and needs no shared memory file.
+    // With rowids: in a table without them a comparison with the key of a large value reads the whole value.
     this.#database.exec(`
       PRAGMA locking_mode = EXCLUSIVE;
       PRAGMA page_size = ${pageBytes};
@@ -51,7 +49,7 @@ export class StoreDatabase {
     if (sizeBytesMax !== undefined) {
       this.#database.exec(`PRAGMA max_page_count = ${Math.ceil(sizeBytesMax / pageBytes)}`);
     }
-    // An acknowledged write must be on the disk, not on its way: a setting that did not take is no detail.
+    // An acknowledged write must be on the disk, so it is an error if SQLite did not accept the setting.
     const settings = { ...this.#database.prepare('PRAGMA synchronous').get() };
     assert(settings['synchronous'] === synchronousFull, 'the store must sync every commit');
     syncDirectoryOf(file);
@@ -68,18 +66,18 @@ export class StoreDatabase {
   }
 
   perform(calls: readonly StoreCall[]): StoreReply[] {
-    const together = this.#transaction(calls);
-    if (together !== undefined) return together;
+    const replies = this.#transaction(calls);
+    if (replies !== undefined) return replies;
     return calls.map((call) => this.#transaction([call])?.[0] ?? { error: this.#lastError });
   }
 
-  /** The number of the last group of writes of the log before it (logged-database.ts) that is in here for good. */
+  /** Number of the last group of the log (checkpointed-database.ts) that is durable in this database. */
   get number(): number {
     const row = this.#database.prepare('SELECT number FROM applied').get() as { readonly number: number } | undefined;
     return row?.number ?? 0;
   }
 
-  /** Rows of the log before it. With the number of their last group they are durable, and so is all that came before. */
+  /** Writes rows of the log. With `applied`, the number of the last group, these and all earlier rows become durable. */
   put(rows: Iterable<StoreLogRow>, applied: number | undefined): void {
     this.#database.exec(`PRAGMA synchronous = ${applied === undefined ? 'NORMAL' : 'FULL'}`);
     try {
@@ -99,13 +97,13 @@ export class StoreDatabase {
 
   #lastError: StoreError = { code: 'STORE_FAILED', message: 'the transaction failed' };
 
-  /** Undefined when nothing was done; then `#lastError` says why. */
+  /** Undefined if the transaction was rolled back; `#lastError` is the reason. */
   #transaction(calls: readonly StoreCall[]): StoreReply[] | undefined {
     try {
       this.#database.exec('BEGIN');
-      const answers = calls.map((call) => this.#call(call));
+      const replies = calls.map((call) => this.#call(call));
       this.#database.exec('COMMIT');
-      return answers;
+      return replies;
     } catch (error) {
       this.#lastError = storeError(error);
       this.#rollBack();
@@ -113,7 +111,7 @@ export class StoreDatabase {
     }
   }
 
-  /** SQLite has often done it already, and a failure to do it shows in the next transaction. */
+  /** SQLite rolls back by itself after most errors. If ROLLBACK fails, the next transaction fails too. */
   #rollBack(): void {
     if (!this.#database.isTransaction) return;
     try {
@@ -165,7 +163,7 @@ export function syncDirectoryOf(file: string): void {
   }
 }
 
-/** Primary result codes of SQLite; the extended ones keep them in their low byte. */
+/** Primary result codes of SQLite: the low byte of the extended ones. */
 const corrupt = 11;
 const full = 13;
 const notADatabase = 26;

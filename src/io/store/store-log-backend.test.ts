@@ -1,4 +1,4 @@
-/** The store with a log before its database: whatever was acknowledged is read back, from wherever it is at that time. */
+/** A store with a log reads back every acknowledged write, whether it is in a log file or in the database. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { closeSync, copyFileSync, existsSync, openSync, readFileSync, statSync, writeSync } from 'node:fs';
@@ -15,7 +15,7 @@ import { close, read, temporaryFolder, write } from '../../../test/support/io/te
 const options = { writeAheadLog: true };
 const everything = ['', '\u{10ffff}'] as const;
 
-/** Two of them differ in nearly every byte. */
+/** Two values with different `n` differ in nearly every byte. */
 function valueOf(n: number, bytes: number): Buffer {
   const value = Buffer.alloc(bytes);
   for (let i = 0; i < bytes; i++) value[i] = i + n * 13;
@@ -32,10 +32,10 @@ function assertEntries(found: readonly StoreEntry[], expected: readonly (readonl
   }
 }
 
-/** Puts other bytes there, as a rotten disk would, while the store is open. */
+/** Changes bytes of a file as a failing disk would, while the store is open. */
 function damage(path: string, text: string): void {
   const at = readFileSync(path).indexOf(text);
-  assert.ok(at >= 0, 'what is to be damaged is in the file');
+  assert.ok(at >= 0, `the file has no '${text}' to damage`);
   const descriptor = openSync(path, 'r+');
   writeSync(descriptor, 'X', at);
   closeSync(descriptor);
@@ -77,8 +77,8 @@ const steps = fc.array(
   { minLength: 10, maxLength: 80, size: 'max' },
 ) as fc.Arbitrary<Step[]>;
 
-/** A store and what it should have. Calls are made without waiting, so they gather and overlap. */
-class Compared {
+/** Compares stores with a model. Calls are made without waiting, so that they overlap and form groups. */
+class ModelCheck {
   readonly #model = new Map<string, Buffer>();
   #calls: Promise<void>[] = [];
   #writes = 0;
@@ -108,7 +108,7 @@ class Compared {
     this.#calls.push(read(store, from, to, limit).then((found) => assertEntries(found, expected)));
   }
 
-  async ended(): Promise<void> {
+  async allCompleted(): Promise<void> {
     const calls = this.#calls;
     this.#calls = [];
     await Promise.all(calls);
@@ -116,46 +116,46 @@ class Compared {
 }
 
 describe('a store with a log', { timeout: 120_000 }, () => {
-  it('is like a map, whatever sizes, in whatever order, through closing and crashes', async (t) => {
+  it('behaves like a map for all sizes and orders of calls, through closing and crashes', async (t) => {
     const { path, open } = temporaryFolder(t);
     let names = 0;
-    let turns = 0;
+    let switches = 0;
     const run = async (all: readonly Step[]): Promise<void> => {
       let name = `db${names++}`;
       let store = await open(name, options);
-      const compared = new Compared();
+      const check = new ModelCheck();
       for (const step of all) {
-        if (step.kind === 'write') compared.write(store, step.rows);
-        else if (step.kind === 'read') compared.read(store, step.from, step.to, step.limit);
+        if (step.kind === 'write') check.write(store, step.rows);
+        else if (step.kind === 'read') check.read(store, step.from, step.to, step.limit);
         else if (step.kind === 'fill') {
-          for (let i = 0; i < 24; i++) compared.write(store, [{ key: 'c', bytes: 400_000, isPacked: false }]);
-        } else await compared.ended();
+          for (let i = 0; i < 24; i++) check.write(store, [{ key: 'c', bytes: 400_000, isPacked: false }]);
+        } else await check.allCompleted();
         if (step.kind === 'reopen') {
           await close(store);
           store = await open(name, options);
         } else if (step.kind === 'crash') {
           const copy = `db${names++}`;
-          if (statSync(join(path, `${name}-log1`)).size > 0) turns += 1;
+          if (statSync(join(path, `${name}-log1`)).size > 0) switches += 1;
           for (const suffix of ['', '-wal', '-log0', '-log1'])
             copyFileSync(join(path, `${name}${suffix}`), join(path, `${copy}${suffix}`));
           await close(store);
           [name, store] = [copy, await open(copy, options)];
         }
       }
-      compared.read(store, ...everything, 1_000);
-      await compared.ended();
-      if (statSync(join(path, `${name}-log1`)).size > 0) turns += 1;
+      check.read(store, ...everything, 1_000);
+      await check.allCompleted();
+      if (statSync(join(path, `${name}-log1`)).size > 0) switches += 1;
       await close(store);
       store = await open(name, options);
-      compared.read(store, ...everything, 1_000);
-      await compared.ended();
+      check.read(store, ...everything, 1_000);
+      await check.allCompleted();
       await close(store);
     };
     await fc.assert(fc.asyncProperty(steps, run), { seed: 20_261_118, numRuns: 20 });
-    assert.ok(turns >= 5, `only ${turns} times the other file was written`);
+    assert.ok(switches >= 5, `the other log file was in use only ${switches} times`);
   });
 
-  it('reads what was written over and removed in many groups before the database has it', async (t) => {
+  it('reads rows that many groups overwrote and removed before a checkpoint', async (t) => {
     const { path, open } = temporaryFolder(t);
     const store = await open('db', options);
     const expected: [string, Buffer][] = [];
@@ -167,11 +167,11 @@ describe('a store with a log', { timeout: 120_000 }, () => {
     }
     assertEntries(await read(store), [['again', valueOf(59, 159)], ...expected]);
     assertEntries(await read(store, 'k', 'l', 3), expected.slice(0, 3));
-    assert.equal(statSync(join(path, 'db-log1')).size, 0, 'all of it was in the first file');
-    assert.equal(rowCount(join(path, 'db'), path), 0, 'the database had none of it');
+    assert.equal(statSync(join(path, 'db-log1')).size, 0, 'all groups are in the first file');
+    assert.equal(rowCount(join(path, 'db'), path), 0, 'the database has no row');
   });
 
-  it('reads a batch that is larger than all the memory that is kept, and what stands around it', async (t) => {
+  it('reads a batch that is larger than the reused memory, and its neighbours', async (t) => {
     const { open } = temporaryFolder(t);
     let store = await open('db', options);
     const rows = Array.from({ length: 40 }, (_, i) => [`k${10 + i}`, valueOf(i, 250_000 + i)] as const);
@@ -193,7 +193,7 @@ describe('a store with a log', { timeout: 120_000 }, () => {
     assertEntries(await read(store), expected);
   });
 
-  it('reads what was written again after it was damaged in the database, and what is written later', async (t) => {
+  it('reads a row that was written again after its damage in the database, and later rows', async (t) => {
     const { path, open } = temporaryFolder(t);
     let store = await open('db', options);
     await write(store, 'a', 'soon damaged');
@@ -211,7 +211,7 @@ describe('a store with a log', { timeout: 120_000 }, () => {
     }
   });
 
-  it('writes so many at once that they do not fit into one record, in their order', async (t) => {
+  it('writes concurrent batches in order when they do not fit into one record', async (t) => {
     const store = await temporaryFolder(t).open('db', options);
     const calls = Array.from({ length: 40 }, (_, n) => write(store, `k${n % 7}`, valueOf(n, 1_000_000)));
     const reading = read(store);
@@ -223,7 +223,7 @@ describe('a store with a log', { timeout: 120_000 }, () => {
   });
 });
 
-/** Of the database as another process would find it. */
+/** Number of rows in the database as another process would find it. */
 function rowCount(file: string, folder: string): number {
   for (const suffix of ['', '-wal'])
     if (existsSync(`${file}${suffix}`)) copyFileSync(`${file}${suffix}`, join(folder, `counted${suffix}`));
@@ -233,18 +233,18 @@ function rowCount(file: string, folder: string): number {
   return Number(counted?.['count']);
 }
 
-describe('a damaged log under a living store', { timeout: 120_000 }, () => {
-  it('ends reads with STORE_CORRUPT when nobody has looked at it before, and later writes', async (t) => {
+describe('damage in the log of an open store', { timeout: 120_000 }, () => {
+  it('fails reads with STORE_CORRUPT when the record was not indexed before, and later writes', async (t) => {
     const { path, open } = temporaryFolder(t);
     const store = await open('db', options);
     await write(store, 'a', 'good');
     await write(store, 'victim', 'a value that will be damaged');
     damage(join(path, 'db-log0'), 'will be damaged');
     await assert.rejects(read(store), { code: 'STORE_CORRUPT' });
-    // What is in the damaged record is not known, so it might be this one.
+    // The keys of the damaged record are unknown, so it might contain this one.
     await assert.rejects(read(store, 'a', 'b'), { code: 'STORE_CORRUPT' });
     await write(store, 'b', 'good');
-    // The first turn needs the other file, which is good; the second one needs this one.
+    // The first switch checkpoints the other file, which is undamaged; the second one needs this file.
     const outcomes: PromiseSettledResult<void>[] = [];
     for (let i = 0; i < 20; i++)
       outcomes.push(...(await Promise.allSettled([write(store, 'c', valueOf(i, 1_000_000))])));
@@ -252,17 +252,17 @@ describe('a damaged log under a living store', { timeout: 120_000 }, () => {
     assert.ok(failed.length > 0 && failed.length < 20);
     assert.ok(failed.every(({ reason }) => (reason as { code: string }).code === 'STORE_CORRUPT'));
     await close(store);
-    assert.equal(rowCount(join(path, 'db'), path), 0, 'nothing of the damaged file got into the database');
+    assert.equal(rowCount(join(path, 'db'), path), 0, 'no row of the damaged file is in the database');
     await assert.rejects(open('db', options), { code: 'STORE_CORRUPT' });
   });
 
-  it('ends reads of the damaged rows alone when all were good at first, until they are written again', async (t) => {
+  it('fails only reads of damaged rows when the records were indexed before, until they are rewritten', async (t) => {
     const { path, open } = temporaryFolder(t);
     let store = await open('db', options);
     await write(store, 'victim', 'a value that will be damaged');
     for (let n = 0; n < 10; n++) await write(store, `k${n}`, valueOf(n, 100_000));
     assert.equal((await read(store)).length, 11);
-    // Now the beginning of the file is no longer in memory.
+    // The block with the victim is no longer in the memory of the reader.
     damage(join(path, 'db-log0'), 'will be damaged');
     await assert.rejects(read(store, 'v', 'w'), { code: 'STORE_CORRUPT' });
     await assert.rejects(read(store), { code: 'STORE_CORRUPT' });
@@ -276,7 +276,7 @@ describe('a damaged log under a living store', { timeout: 120_000 }, () => {
     assertEntries(await read(store, 'v', 'w'), [['victim', Buffer.from('repaired')]]);
   });
 
-  it('stays as it is when the store is closed, and is found when it is opened again', async (t) => {
+  it('is left unchanged by close, and found by the next open', async (t) => {
     const { path, open } = temporaryFolder(t);
     const store = await open('db', options);
     await write(store, 'victim', 'a value that will be damaged');
@@ -289,12 +289,12 @@ describe('a damaged log under a living store', { timeout: 120_000 }, () => {
   });
 });
 
-/** Writes the same 50 keys for ever, 20 at a time, and prints the number of each write that was acknowledged. */
+/** Writes the same 50 keys forever, 20 at a time, and prints the number of each acknowledged write. */
 const writer = `
   const { openStore } = await import(process.argv[1]);
-  const store = await openStore(process.argv[2], { isLogged: true });
+  const store = await openStore(process.argv[2], { writeAheadLog: true });
   let next = 0;
-  const again = () => {
+  const writeNext = () => {
     const n = next++;
     const value = new Uint8Array(2000 + n % 999);
     for (let i = 0; i < value.length; i++) value[i] = i + n * 13;
@@ -302,16 +302,16 @@ const writer = `
     store.write([{ key: 'k' + n % 50, value }], (outcome) => {
       if (!outcome.ok) throw outcome.error;
       process.stdout.write(n + '\\n');
-      again();
+      writeNext();
     });
   };
-  for (let i = 0; i < 20; i++) again();
+  for (let i = 0; i < 20; i++) writeNext();
 `;
 
-describe('a process killed while it writes the same keys again and again', { timeout: 120_000 }, () => {
-  // The second one has filled both files.
+describe('a process killed while it overwrites the same keys', { timeout: 120_000 }, () => {
+  // 9000 writes fill both files.
   for (const kill of [3_000, 9_000]) {
-    it(`has each of them as it was acknowledged last, or later, and whole (${kill})`, async (t) => {
+    it(`leaves each key with its last acknowledged value or a later one, whole (${kill} writes)`, async (t) => {
       const folder = temporaryFolder(t);
       const moduleUrl = new URL('./store.ts', import.meta.url).href;
       const child = spawn(process.execPath, ['--input-type=module', '-e', writer, moduleUrl, join(folder.path, 'db')], {

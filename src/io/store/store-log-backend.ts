@@ -1,9 +1,7 @@
 /**
- * Backend with a write-ahead log: a group is acknowledged when the log has it. Reports the log's end to the store
- * thread before each read.
- *
- * Two files take turns: when one is full, the thread is told to put its rows into the database; the other one may be
- * written over when the thread has answered that what it had is in there.
+ * Backend with a write-ahead log: a group is acknowledged when it is durable in the log. The store thread learns the
+ * end of the log before each read. There are two log files: when one is full, the thread checkpoints it into the
+ * database, and the other is reused as soon as the thread replies that its own checkpoint is complete.
  */
 import { assert } from '../../base/assert.ts';
 import { RemusterError } from '../../base/errors.ts';
@@ -13,39 +11,40 @@ import { syncDirectoryOf } from './store-database.ts';
 import type { OnStoreReplies, StoreBackend } from './store-backend.ts';
 import { type StoreBatch, type StoreLogCall, logPaths, type StoreReply, type StoreRead } from './store-protocol.ts';
 
-/** Calls that stand behind each other: from one up to another. */
-type Run = { readonly first: number; readonly end: number };
-type Ended = (error: RemusterError | undefined) => void;
+/** A range of consecutive calls of the group: `first` to `end` - 1. */
+type CallRange = { readonly first: number; readonly end: number };
+type OnWritten = (error: RemusterError | undefined) => void;
 
 const logBytesMax = 8 * 2 ** 20;
-/** What goes into one record, unless a single write has more: who reads the log has a whole record in memory. */
+/** Size of one record, unless a single write is larger: a reader of the log holds a whole record in memory. */
 const recordBytesMax = 4 * 2 ** 20;
-/** After so much the thread is told, and reads it while nobody waits for it. A read finds at most as much untold. */
-const tellBytesMin = 512 * 2 ** 10;
-const isWritten: StoreReply = {};
+/** The end is reported after so many bytes, so that the thread indexes them before a read has to wait for that. */
+const reportBytesMin = 512 * 2 ** 10;
+const writtenReply: StoreReply = {};
 
 export class StoreLogBackend implements StoreBackend {
-  readonly #ask: (calls: readonly StoreLogCall[]) => void;
-  /** Who waits for what the thread was asked, in order. As many as a full log has tellings, and one. */
-  readonly #asked: OnStoreReplies[] = [];
-  /** The two take turns. */
-  #underWay = new StoreCallBuffer();
-  #gathering = new StoreCallBuffer();
+  readonly #send: (calls: readonly StoreLogCall[]) => void;
+  /** Handlers of the outstanding requests to the thread, oldest first. At most the reports of a full log, and one. */
+  readonly #outstanding: OnStoreReplies[] = [];
+  /** Calls of the group in progress. `perform` swaps the two buffers. */
+  #current = new StoreCallBuffer();
+  /** Calls of the next group. */
+  #next = new StoreCallBuffer();
   #log: StoreLogFile;
   #otherLog: StoreLogFile;
-  /** Of the last group in the log. */
+  /** Number of the last group in the log. */
   #number: number;
-  /** How much of the log the thread knows. */
-  #toldBytes = 0;
+  /** The end of the log that the thread knows: `#reportedBytes` <= `#log.bytes`. */
+  #reportedBytes = 0;
   #isAppending = false;
-  #isOver = false;
-  /** Nothing can be written any more. */
-  #broken: RemusterError | undefined;
+  #isClosed = false;
+  /** Why nothing can be written any more. */
+  #permanentError: RemusterError | undefined;
 
-  /** `number` is that of the last group in the database. What the files have is in there. */
-  constructor(file: string, number: number, ask: (calls: readonly StoreLogCall[]) => void) {
+  /** `number` is that of the last group in the database, which has all rows of the existing log files. */
+  constructor(file: string, number: number, send: (calls: readonly StoreLogCall[]) => void) {
     const [first, second] = logPaths(file);
-    this.#ask = ask;
+    this.#send = send;
     this.#number = number;
     this.#log = new StoreLogFile(first);
     this.#otherLog = new StoreLogFile(second);
@@ -53,41 +52,41 @@ export class StoreLogBackend implements StoreBackend {
   }
 
   write(batch: StoreBatch): number {
-    return this.#gathering.write(batch);
+    return this.#next.write(batch);
   }
 
   read(call: StoreRead): void {
-    this.#gathering.read(call);
+    this.#next.read(call);
   }
 
   perform(done: OnStoreReplies): void {
-    [this.#underWay, this.#gathering] = [this.#gathering, this.#underWay];
-    this.#performRest([], (answers) => {
-      this.#underWay.clear();
-      done(answers);
+    [this.#current, this.#next] = [this.#next, this.#current];
+    this.#performRest([], (replies) => {
+      this.#current.clear();
+      done(replies);
     });
   }
 
-  replied(answers: readonly StoreReply[]): void {
-    const asked = this.#asked.shift();
-    assert(asked !== undefined, 'the store thread answers what it was asked');
-    asked(answers);
+  onReplies(replies: readonly StoreReply[]): void {
+    const handler = this.#outstanding.shift();
+    assert(handler !== undefined, 'the store thread replies only to requests');
+    handler(replies);
   }
 
-  closing(): void {
+  beforeClose(): void {
     this.#reportLogEnd();
   }
 
-  closed(): void {
-    this.#isOver = true;
+  onClosed(): void {
+    this.#isClosed = true;
     this.#log.remove();
     this.#otherLog.remove();
   }
 
-  /** What is in the files stays for the next start. */
-  threadLost(): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
+  /** The files stay for the recovery of the next start. */
+  onThreadLost(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
     if (!this.#isAppending) this.#closeFiles();
   }
 
@@ -96,83 +95,84 @@ export class StoreLogBackend implements StoreBackend {
     this.#otherLog.close();
   }
 
-  /** One run after the other; those that have answers are done. */
-  #performRest(answers: StoreReply[], done: OnStoreReplies): void {
-    const { calls } = this.#underWay;
-    const run = { first: answers.length, end: endOfRun(calls, answers.length) };
-    if (run.first === calls.length) return done(answers);
-    if (calls[run.first]?.kind === 'write') {
-      return this.#write(run, answers, () => this.#performRest(answers, done));
+  /** Executes the group range by range. The calls before `replies.length` are done. */
+  #performRest(replies: StoreReply[], done: OnStoreReplies): void {
+    const { calls } = this.#current;
+    const range = { first: replies.length, end: rangeEnd(calls, replies.length) };
+    if (range.first === calls.length) return done(replies);
+    if (calls[range.first]?.kind === 'write') {
+      return this.#write(range, replies, () => this.#performRest(replies, done));
     }
     this.#reportLogEnd();
-    this.#asked.push((found) => {
-      for (const answer of found) answers.push(answer);
-      this.#performRest(answers, done);
+    this.#outstanding.push((found) => {
+      for (const reply of found) replies.push(reply);
+      this.#performRest(replies, done);
     });
-    this.#ask(calls.slice(run.first, run.end) as StoreRead[]);
+    this.#send(calls.slice(range.first, range.end) as StoreRead[]);
   }
 
-  /** Adds an answer for each. */
-  #write(run: Run, answers: StoreReply[], done: () => void): void {
-    const ended: Ended = (error) => {
-      if (error !== undefined && this.#broken === undefined && run.end - run.first > 1) {
-        return this.#writeAlone(run, answers, done);
+  /** Adds a reply for each write of the range. */
+  #write(range: CallRange, replies: StoreReply[], done: () => void): void {
+    const onWritten: OnWritten = (error) => {
+      if (error !== undefined && this.#permanentError === undefined && range.end - range.first > 1) {
+        return this.#writeOneByOne(range, replies, done);
       }
-      const answer = error === undefined ? isWritten : { error: { code: error.code, message: error.message } };
-      for (let at = run.first; at < run.end; at++) answers.push(answer);
+      const reply = error === undefined ? writtenReply : { error: { code: error.code, message: error.message } };
+      for (let at = range.first; at < range.end; at++) replies.push(reply);
       done();
     };
-    if (this.#broken !== undefined) return ended(this.#broken);
-    if (this.#log.bytes < logBytesMax) return this.#append(run, ended);
-    this.#switchFile((error) => (error === undefined ? this.#append(run, ended) : ended(error)));
+    if (this.#permanentError !== undefined) return onWritten(this.#permanentError);
+    if (this.#log.bytes < logBytesMax) return this.#append(range, onWritten);
+    this.#switchFile((error) => (error === undefined ? this.#append(range, onWritten) : onWritten(error)));
   }
 
-  /** So that one which does not fit fails alone. */
-  #writeAlone({ first, end }: Run, answers: StoreReply[], done: () => void): void {
+  /** Retries each write in a record of its own, so that only a write that does not fit fails. */
+  #writeOneByOne({ first, end }: CallRange, replies: StoreReply[], done: () => void): void {
     if (first === end) return done();
-    // When nothing can be written any more there is nothing to find out.
-    if (this.#broken !== undefined) return this.#write({ first, end }, answers, done);
-    this.#write({ first, end: first + 1 }, answers, () => this.#writeAlone({ first: first + 1, end }, answers, done));
+    // Fails all the rest at once.
+    if (this.#permanentError !== undefined) return this.#write({ first, end }, replies, done);
+    const writeRest = (): void => this.#writeOneByOne({ first: first + 1, end }, replies, done);
+    this.#write({ first, end: first + 1 }, replies, writeRest);
   }
 
-  #append({ first, end }: Run, ended: Ended): void {
-    const { calls } = this.#underWay;
-    const packed = this.#underWay.packed((calls[first] as BufferedWrite).start, (calls[end - 1] as BufferedWrite).end);
+  #append({ first, end }: CallRange, onWritten: OnWritten): void {
+    const { calls } = this.#current;
+    const packed = this.#current.packed((calls[first] as BufferedWrite).start, (calls[end - 1] as BufferedWrite).end);
     this.#isAppending = true;
     this.#log.append(this.#number + 1, packed, (error) => {
       this.#isAppending = false;
-      if (this.#isOver) return this.#closeFiles();
-      if (error?.code === 'STORE_FAILED') this.#broken = error;
+      if (this.#isClosed) return this.#closeFiles();
+      if (error?.code === 'STORE_FAILED') this.#permanentError = error;
       if (error === undefined) this.#number += 1;
-      if (this.#log.bytes - this.#toldBytes >= tellBytesMin) this.#reportLogEnd();
-      ended(error);
+      if (this.#log.bytes - this.#reportedBytes >= reportBytesMin) this.#reportLogEnd();
+      onWritten(error);
     });
   }
 
-  /** The thread knows everything now. */
+  /** Afterwards the thread knows the whole log. */
   #reportLogEnd(): void {
-    if (this.#log.bytes === this.#toldBytes) return;
-    this.#toldBytes = this.#log.bytes;
-    this.#asked.push(() => {});
-    this.#ask([{ kind: 'rows', number: this.#number, bytes: this.#toldBytes }]);
+    if (this.#log.bytes === this.#reportedBytes) return;
+    this.#reportedBytes = this.#log.bytes;
+    this.#outstanding.push(() => {});
+    this.#send([{ kind: 'logged', number: this.#number, bytes: this.#reportedBytes }]);
   }
 
-  #switchFile(ended: Ended): void {
+  #switchFile(onSwitched: OnWritten): void {
     this.#reportLogEnd();
-    this.#asked.push(([answer]) => {
-      const error = answer?.error;
-      if (error !== undefined) return ended(new RemusterError(error.code, error.message));
+    this.#outstanding.push(([reply]) => {
+      const error = reply?.error;
+      if (error !== undefined) return onSwitched(new RemusterError(error.code, error.message));
       [this.#log, this.#otherLog] = [this.#otherLog, this.#log];
       this.#log.reuse(2 * logBytesMax);
-      this.#toldBytes = 0;
-      ended(undefined);
+      this.#reportedBytes = 0;
+      onSwitched(undefined);
     });
-    this.#ask([{ kind: 'turn' }]);
+    this.#send([{ kind: 'switchFile' }]);
   }
 }
 
-/** Reads, or writes that go into one record. */
-function endOfRun(calls: readonly BufferedStoreCall[], first: number): number {
+/** The end of a range of reads only, or of writes that fit into one record. */
+function rangeEnd(calls: readonly BufferedStoreCall[], first: number): number {
   const call = calls[first];
   let end = first + 1;
   if (call?.kind === 'read') {

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { type TestContext, describe, it } from 'node:test';
 import { StoreLogFile, readStoreLogGroups } from './store-log-file.ts';
 
-function place(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), 'remuster-group-log-'));
+function temporaryPath(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'remuster-store-log-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   return join(folder, 'log');
 }
@@ -37,17 +37,17 @@ function flip(path: string, at: number): void {
   writeFileSync(path, bytes);
 }
 
-describe('a log of groups', () => {
-  it('gives back what was appended, in order, after the wanted number', async (t) => {
-    const path = place(t);
+describe('a store log file', () => {
+  it('returns the groups after a number in order', async (t) => {
+    const path = temporaryPath(t);
     (await filled(path, 5, 4, 33)).close();
     assert.deepEqual(numbers(path), [5, 6, 7, 8]);
     assert.deepEqual(numbers(path, 6), [7, 8]);
     assert.deepEqual(numbers(`${path}-missing`), []);
   });
 
-  it('ends at a record that was torn, wherever that was', async (t) => {
-    const path = place(t);
+  it('ends at a torn record, wherever it is torn', async (t) => {
+    const path = temporaryPath(t);
     const log = await filled(path, 1, 3);
     const whole = log.bytes;
     await append(log, 4, 100);
@@ -59,9 +59,9 @@ describe('a log of groups', () => {
     assert.deepEqual(numbers(path), [1, 2, 3]);
   });
 
-  it('takes nothing from an earlier use of the file, whatever the sizes were', async (t) => {
+  it('ignores records of an earlier use of the file, for all sizes', async (t) => {
     for (const bytes of [40, 100, 104, 250]) {
-      const path = place(t);
+      const path = temporaryPath(t);
       const log = await filled(path, 1, 20);
       log.reuse(1_000_000);
       for (const number of [21, 22, 23]) await append(log, number, bytes);
@@ -69,17 +69,17 @@ describe('a log of groups', () => {
     }
   });
 
-  it('tells damage from a torn end', async (t) => {
-    const path = place(t);
+  it('distinguishes damage from a torn end', async (t) => {
+    const path = temporaryPath(t);
     (await filled(path, 1, 5)).close();
     flip(path, 150);
     assert.throws(() => readStoreLogGroups(path, 0), { code: 'STORE_CORRUPT' });
     assert.throws(() => readStoreLogGroups(path, 3), { code: 'STORE_CORRUPT' });
-    assert.deepEqual(numbers(path, 5), [], 'what is in the database already may be damaged here');
+    assert.deepEqual(numbers(path, 5), [], 'damage in a group that the database has is ignored');
   });
 
-  it('has room for further records, so that a sync seldom makes the file larger', async (t) => {
-    const path = place(t);
+  it('preallocates space, so that a sync seldom grows the file', async (t) => {
+    const path = temporaryPath(t);
     const log = await filled(path, 1, 1);
     const before = readFileSync(path).length;
     for (let number = 2; number < 100; number++) await append(log, number, 100);
@@ -87,8 +87,8 @@ describe('a log of groups', () => {
     assert.equal(numbers(path).length, 99);
   });
 
-  it('cuts a file that has become too large, and is gone when it is closed', async (t) => {
-    const path = place(t);
+  it('is truncated by reuse when it has become too large, and deleted by remove', async (t) => {
+    const path = temporaryPath(t);
     const log = await filled(path, 1, 10, 100_000);
     const before = readFileSync(path).length;
     log.reuse(100);

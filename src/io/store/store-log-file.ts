@@ -1,9 +1,7 @@
 /**
- * One write-ahead log file of the store: appends groups durably, reads them after a crash. A torn last record is
- * dropped; any other damage is STORE_CORRUPT.
- *
- * Behind the last record are zeros, or records with lower numbers. A crash may tear the last record, which nobody was
- * told of then. Anything else that cannot be read is damage.
+ * One write-ahead log file of the store: appends groups durably and reads them after a crash. After the last record come
+ * zeros or records with lower numbers from an earlier use of the file. Recovery drops a torn last record, because it was
+ * never acknowledged; any other unreadable record is STORE_CORRUPT.
  */
 import { closeSync, constants, fdatasync, ftruncateSync, openSync, readFileSync, unlinkSync, writev } from 'node:fs';
 import { RemusterError } from '../../base/errors.ts';
@@ -20,54 +18,54 @@ import {
 
 const zeros = new Uint8Array(storeLogAlignment);
 /**
- * Written behind the last record when the file grows: a sync that makes no file larger needs no journal of the file
- * system, for which all who sync on a disk would queue up.
+ * Preallocation, written after the record when the file grows: a sync that does not change the file size needs no
+ * commit of the file system journal, for which all writers of a disk queue.
  */
-const room = new Uint8Array(256 * 2 ** 10);
-/** Where a write can be durable when it returns, one call does both. Elsewhere that is said, but not so. */
+const preallocation = new Uint8Array(256 * 2 ** 10);
+/** O_DSYNC makes write and sync one system call. Other systems accept the flag without syncing. */
 const isSyncedByWrite = process.platform === 'linux';
 const writing = constants.O_RDWR | constants.O_CREAT | constants.O_TRUNC;
 const fileMode = 0o666;
 
-type Ended = (error: RemusterError | undefined) => void;
+type OnAppended = (error: RemusterError | undefined) => void;
 
 export class StoreLogFile {
   readonly #path: string;
   readonly #descriptor: number;
-  /** Of the record that is being written. */
+  /** Header of the record that is being written. */
   readonly #header = Buffer.alloc(storeLogHeaderBytes);
   #bytes = 0;
-  /** How far it was ever written. */
+  /** Size of the file: `#bytes` <= `#sizeBytes`. */
   #sizeBytes = 0;
 
-  /** What the file has is over; see `readStoreLogGroups`. */
+  /** Truncates an existing file: `readStoreLogGroups` has read it before. */
   constructor(path: string) {
     this.#path = path;
     this.#descriptor = openSync(path, isSyncedByWrite ? writing | constants.O_DSYNC : writing, fileMode);
   }
 
-  /** Of the groups since `rewind`. */
+  /** Size of all records since `reuse`. */
   get bytes(): number {
     return this.#bytes;
   }
 
   /**
-   * Durable when it has ended well. Otherwise nothing of it will be found, or, with STORE_FAILED, nobody knows that: then
-   * nothing more must be written. One at a time; until it has ended the payload must not change.
+   * Without an error the record is durable. With one it will not be found; after STORE_FAILED that is unknown, and the
+   * caller must not append again. One append at a time; the payload must not change before `onAppended`.
    */
-  append(number: number, payload: Uint8Array, ended: Ended): void {
+  append(number: number, payload: Uint8Array, onAppended: OnAppended): void {
     const start = this.#bytes;
     const end = start + storeLogRecordBytes(payload.length);
     writeStoreLogHeader(this.#header, number, payload);
     const padding = zeros.subarray(0, end - start - storeLogHeaderBytes - payload.length);
     this.#write([this.#header, payload, padding], start, end, (error) => {
-      if (error !== undefined) return this.#eraseFailedAppend(start, error, ended);
+      if (error !== undefined) return this.#eraseFailedAppend(start, error, onAppended);
       this.#bytes = end;
-      ended(undefined);
+      onAppended(undefined);
     });
   }
 
-  /** Everything in it may be written over. A file that has become much larger than needed is cut. */
+  /** Starts at the beginning of the file again. A file larger than `sizeBytesMax` is truncated. */
   reuse(sizeBytesMax: number): void {
     this.#bytes = 0;
     if (this.#sizeBytes <= sizeBytesMax) return;
@@ -75,7 +73,7 @@ export class StoreLogFile {
     this.#sizeBytes = 0;
   }
 
-  /** It can be read again. */
+  /** Leaves the file for a later recovery. */
   close(): void {
     closeSync(this.#descriptor);
   }
@@ -85,34 +83,34 @@ export class StoreLogFile {
     unlinkSync(this.#path);
   }
 
-  #write(record: readonly Uint8Array[], start: number, end: number, ended: Ended): void {
+  #write(record: readonly Uint8Array[], start: number, end: number, onAppended: OnAppended): void {
     const isGrowing = end > this.#sizeBytes;
-    writev(this.#descriptor, isGrowing ? [...record, room] : record, start, (error, written) => {
-      if (error !== null) return ended(diskError('the log of the store cannot be written', error));
-      // Of the room as much as there is; the record has to fit.
-      if (start + written < end) return ended(new RemusterError('STORE_FULL', 'the disk is full'));
+    writev(this.#descriptor, isGrowing ? [...record, preallocation] : record, start, (error, written) => {
+      if (error !== null) return onAppended(diskError('the log of the store cannot be written', error));
+      // The preallocation may be cut short by a full disk, the record may not.
+      if (start + written < end) return onAppended(new RemusterError('STORE_FULL', 'the disk is full'));
       if (isGrowing) this.#sizeBytes = start + written;
-      if (isSyncedByWrite) ended(undefined);
-      else fdatasync(this.#descriptor, (failed) => ended(failed === null ? undefined : unsynced(failed)));
+      if (isSyncedByWrite) onAppended(undefined);
+      else fdatasync(this.#descriptor, (failed) => onAppended(failed === null ? undefined : syncError(failed)));
     });
   }
 
-  /** A part of it may be there, or all of it. */
-  #eraseFailedAppend(start: number, reason: RemusterError, ended: Ended): void {
+  /** Overwrites the header of a record that may be on the disk in part or whole. */
+  #eraseFailedAppend(start: number, reason: RemusterError, onAppended: OnAppended): void {
     writev(this.#descriptor, [zeros], start, (error) => {
-      // Where not even this fits there is nothing yet.
-      const isGone = error === null || diskError('', error).code === 'STORE_FULL';
-      ended(isGone ? reason : unsynced(error));
+      // If the disk has no room for this header, the failed append has not written one either.
+      const isErased = error === null || diskError('', error).code === 'STORE_FULL';
+      onAppended(isErased ? reason : syncError(error));
     });
   }
 }
 
-/** Nobody knows what is on the disk now, and the system may not say so a second time. */
-function unsynced(error: unknown): RemusterError {
+/** The content of the disk is unknown, and the system may report a failed sync only once. */
+function syncError(error: unknown): RemusterError {
   return new RemusterError('STORE_FAILED', `the log of the store cannot be synced: ${errnoOf(error)}`);
 }
 
-/** The groups of a file after the one with the given number, in order. STORE_CORRUPT when one among them is damaged. */
+/** The groups of a file with numbers above `after`, in order. STORE_CORRUPT if one of them is damaged. */
 export function readStoreLogGroups(path: string, after: number): StoreLogGroup[] {
   const bytes = contentOf(path);
   const groups: StoreLogGroup[] = [];
@@ -124,10 +122,10 @@ export function readStoreLogGroups(path: string, after: number): StoreLogGroup[]
     last = group;
     if (group.number > after) groups.push(group);
   }
-  // A group is only written when the former is on the disk: behind a torn one there is nothing that is newer.
-  for (let place = at; place + storeLogHeaderBytes <= bytes.length; place += storeLogAlignment) {
-    const isNewer = storeLogSequenceAt(bytes, place) > Math.max(after, last?.number ?? 0);
-    if (isNewer && place > at && storeLogGroupAt(bytes, place) !== undefined)
+  // A group is written only after the previous one is durable: a newer record after an unreadable one means damage.
+  for (let offset = at; offset + storeLogHeaderBytes <= bytes.length; offset += storeLogAlignment) {
+    const isNewer = storeLogSequenceAt(bytes, offset) > Math.max(after, last?.number ?? 0);
+    if (isNewer && offset > at && storeLogGroupAt(bytes, offset) !== undefined)
       throw new RemusterError('STORE_CORRUPT', 'the log of the store is damaged');
   }
   return groups;

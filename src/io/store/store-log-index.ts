@@ -1,36 +1,36 @@
 /**
- * Index of one log file: each key to its last value's offset. Keys are strings with one character per byte, so they
- * compare like the bytes. Holds keys and offsets in memory, never values.
+ * Index of one log file: the position of the last row of each key. Keys are strings with one character per byte, so
+ * that they compare like the bytes. Holds keys and positions in memory, never values.
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { StoreLogReader } from './store-log-reader.ts';
 import { storeLogRecordBytes } from './store-log-record.ts';
 import { keyBytes, valueAt, visitBatch } from './store-protocol.ts';
 
-/** `value` null: it is to go. */
+/** A null value removes the key. */
 export type StoreLogRow = { readonly key: Uint8Array; readonly value: Uint8Array | null };
-/** A row that can be read. */
-export type StoreLogRowRef = { readonly rows: StoreLogIndex; readonly offset: number };
+/** Where a row can be read, or a tombstone. */
+export type StoreLogRowRef = { readonly rows: StoreLogIndex; readonly position: number };
 
-/** Of a row: where its record begins times this, plus where in the payload it does. The largest batch has so many bytes. */
-const placesPerRecord = 2 ** 26;
-/** Instead of a place: the row is to go. */
+/** The position of a row is offset of its record x this + offset in the payload, which is at most a batch of 64 MiB. */
+const positionsPerByte = 2 ** 26;
+/** Position of a row that removes its key. */
 export const tombstone = -1;
 
 export class StoreLogIndex {
   readonly #reader: StoreLogReader;
-  /** Of the last group that was acknowledged, and of the last one that is in `#places`. */
+  /** Number of the last acknowledged group, and of the last group in `#positions`: `#indexedNumber` <= `#number`. */
   #number: number;
   #indexedNumber: number;
-  /** The same in bytes of the file. */
+  /** The same as file offsets. */
   #bytes = 0;
   #indexedBytes = 0;
-  /** Up to here the database has them. */
-  #settledBytes = 0;
-  /** Numbers, because there are many, and most are written again before anybody reads them. */
-  readonly #places = new Map<string, number>();
+  /** The database has all groups before this offset. */
+  #checkpointedBytes = 0;
+  /** Plain numbers, because there are many and most keys are overwritten before a read. */
+  readonly #positions = new Map<string, number>();
 
-  /** Of a file that is written from its beginning, after the group of that number. */
+  /** For a file that is written from its beginning, starting after group `number`. */
   constructor(reader: StoreLogReader, number: number) {
     this.#reader = reader;
     this.#number = number;
@@ -42,59 +42,63 @@ export class StoreLogIndex {
   }
 
   get isEmpty(): boolean {
-    return this.#bytes === this.#settledBytes;
+    return this.#bytes === this.#checkpointedBytes;
   }
 
-  /** The file was acknowledged up to there, which is the end of the group of that number. */
+  /** The file is acknowledged up to the offset `bytes`, the end of group `number`. */
   extendTo(number: number, bytes: number): void {
     this.#number = number;
     this.#bytes = bytes;
   }
 
-  /** Finds out what the last groups have; if nobody wants to know it before, when there is time. */
-  index(): void {
+  /** Indexes the groups that were acknowledged since the last update: when the thread is idle, or before a read. */
+  update(): void {
     while (this.#indexedBytes < this.#bytes) {
       const at = this.#indexedBytes;
       const { number, payload } = this.#reader.group(at, this.#bytes);
-      // A record of an earlier use of the file: what was written over it never got there.
+      // A record of an earlier use of the file: the write that should have replaced it was lost.
       if (number !== this.#indexedNumber + 1)
         throw new RemusterError('STORE_CORRUPT', 'the log of the store has a gap');
-      const base = at * placesPerRecord;
-      visitBatch(payload, (key, rowAt, isGone) => this.#places.set(key, isGone ? tombstone : base + rowAt));
+      const base = at * positionsPerByte;
+      visitBatch(payload, (key, rowAt, isTombstone) => {
+        this.#positions.set(key, isTombstone ? tombstone : base + rowAt);
+      });
       this.#indexedBytes = at + storeLogRecordBytes(payload.length);
       this.#indexedNumber = number;
     }
   }
 
-  /** Keys and places, as they stand in the file: so they are read with the fewest calls of the system. */
+  /** Keys and positions in file order, which needs the fewest system calls to read. */
   inOrder(): readonly (readonly [string, number])[] {
-    this.index();
-    return [...this.#places].toSorted(([, a], [, b]) => a - b);
+    this.update();
+    return [...this.#positions].toSorted(([, a], [, b]) => a - b);
   }
 
-  /** Adds those from one key up to another; what stands there already is older. */
+  /** Adds the rows of a key range to `found`, replacing older ones. */
   collect(from: Uint8Array, to: Uint8Array, found: Map<string, StoreLogRowRef>): void {
     const [first, end] = [textOf(from), textOf(to)];
-    this.index();
-    for (const [key, offset] of this.#places) if (key >= first && key < end) found.set(key, { rows: this, offset });
+    this.update();
+    for (const [key, position] of this.#positions) {
+      if (key >= first && key < end) found.set(key, { rows: this, position });
+    }
   }
 
-  /** Each is overwritten by the next. */
-  *read(places: Iterable<readonly [string, number]>): Generator<StoreLogRow> {
-    for (const [key, place] of places)
-      yield { key: keyBytes(key), value: place === tombstone ? null : this.value(place) };
+  /** Each value is valid until the next row is read. */
+  *read(rows: Iterable<readonly [string, number]>): Generator<StoreLogRow> {
+    for (const [key, position] of rows)
+      yield { key: keyBytes(key), value: position === tombstone ? null : this.value(position) };
   }
 
-  /** Overwritten by the next. */
-  value(place: number): Uint8Array | null {
-    const { payload } = this.#reader.group(Math.floor(place / placesPerRecord), this.#bytes);
-    return valueAt(payload, place % placesPerRecord);
+  /** Valid until the next row is read. */
+  value(position: number): Uint8Array | null {
+    const { payload } = this.#reader.group(Math.floor(position / positionsPerByte), this.#bytes);
+    return valueAt(payload, position % positionsPerByte);
   }
 
-  /** The database has everything, so the file may be written over. */
+  /** The database has all rows, so the file may be reused. */
   reset(): void {
-    this.#places.clear();
-    this.#settledBytes = this.#bytes;
+    this.#positions.clear();
+    this.#checkpointedBytes = this.#bytes;
     this.#reader.forget();
   }
 }

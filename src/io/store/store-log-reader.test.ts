@@ -19,7 +19,7 @@ function payloadOf(number: number, bytes: number): Uint8Array {
 function assertGroup({ reader, log }: TemporaryLog, at: number, number: number, bytes: number): void {
   const group = reader.group(at, log.bytes);
   assert.equal(group.number, number);
-  assert.ok(group.payload.equals(payloadOf(number, bytes)), `what group ${number} has`);
+  assert.ok(group.payload.equals(payloadOf(number, bytes)), `the payload of group ${number}`);
 }
 
 function flip(path: string, at: number): void {
@@ -30,21 +30,21 @@ function flip(path: string, at: number): void {
 
 const large = 700_000;
 
-describe('a reader of a log', () => {
-  it('finds records of all sizes while the log grows, in any order', async (t) => {
+describe('a store log reader', () => {
+  it('reads records of all sizes in any order while the log grows', async (t) => {
     const logged = temporaryLog(t);
     const sizes = [0, 1, 8, 100, 5_000, large, 3, 130_000, 200, large + 1, 0, 64];
-    const places: number[] = [];
+    const offsets: number[] = [];
     for (const [i, bytes] of sizes.entries()) {
-      places.push(logged.log.bytes);
+      offsets.push(logged.log.bytes);
       await append(logged.log, i + 1, bytes);
-      assertGroup(logged, places[i]!, i + 1, bytes);
+      assertGroup(logged, offsets[i]!, i + 1, bytes);
     }
-    for (const [i, bytes] of sizes.entries()) assertGroup(logged, places[i]!, i + 1, bytes);
-    for (const i of [11, 0, 5, 4, 9, 9, 1, 7]) assertGroup(logged, places[i]!, i + 1, sizes[i]!);
+    for (const [i, bytes] of sizes.entries()) assertGroup(logged, offsets[i]!, i + 1, bytes);
+    for (const i of [11, 0, 5, 4, 9, 9, 1, 7]) assertGroup(logged, offsets[i]!, i + 1, sizes[i]!);
   });
 
-  it('reads a record again that was overwritten after it was told to forget', async (t) => {
+  it('reads an overwritten record from the file after `forget`', async (t) => {
     for (const size of [100, large]) {
       const logged = temporaryLog(t);
       await append(logged.log, 1, size);
@@ -56,7 +56,7 @@ describe('a reader of a log', () => {
     }
   });
 
-  it('says STORE_CORRUPT for every damaged byte of a record, and gives back the others', async (t) => {
+  it('throws STORE_CORRUPT for every damaged byte of a record, and still reads the others', async (t) => {
     const logged = temporaryLog(t);
     const [first, second] = [40, 24];
     await append(logged.log, 1, first);
@@ -72,7 +72,7 @@ describe('a reader of a log', () => {
     assertGroup(logged, 0, 1, first);
   });
 
-  it('gives back the right bytes after it has come upon damage', async (t) => {
+  it('reads undamaged records after it has found damage', async (t) => {
     const logged = temporaryLog(t);
     await append(logged.log, 1, 200_000);
     await append(logged.log, 2, 200_000);
@@ -82,7 +82,7 @@ describe('a reader of a log', () => {
     assertGroup(logged, 0, 1, 200_000);
   });
 
-  it('looks at nothing behind the end that was acknowledged', async (t) => {
+  it('reads nothing after the acknowledged end', async (t) => {
     const { log, reader } = temporaryLog(t);
     await append(log, 1, 100);
     const end = log.bytes;
@@ -93,7 +93,7 @@ describe('a reader of a log', () => {
     assert.equal(reader.group(end, log.bytes).number, 2);
   });
 
-  it('says STORE_CORRUPT when the file has become shorter, and STORE_FAILED when it is not there', async (t) => {
+  it('throws STORE_CORRUPT for a file that became shorter, and STORE_FAILED for a missing one', async (t) => {
     const logged = temporaryLog(t);
     await append(logged.log, 1, 100);
     renameSync(logged.path, `${logged.path}-elsewhere`);

@@ -13,47 +13,47 @@ import {
   storeLogRecordBytes,
 } from './store-log-record.ts';
 
-/** What is read at once: many small records, or one that is larger. */
-const pieceBytes = 128 * 2 ** 10;
-/** Larger memory is let go when the file is over. */
-const keptBytesMax = 2 ** 20;
+/** Size of one read: many small records, or one larger record whole. */
+const blockBytes = 128 * 2 ** 10;
+/** Larger memory is released by `forget`. */
+const reusedBytesMax = 2 ** 20;
 
 export class StoreLogReader {
   readonly #path: string;
   #descriptor: number | undefined;
-  /** So many pieces as the largest record needs: in general one, at most the largest batch that a store takes. */
+  /** A multiple of `blockBytes` that holds the largest record read so far: usually one block. */
   #memory = Buffer.alloc(0);
-  /** What of the file is in memory: so many bytes from there. */
-  #pieceAt = 0;
+  /** Range of the file that is in memory. */
+  #blockAt = 0;
   #loadedBytes = 0;
-  /** The last record that was asked for; its checksum was right. */
+  /** The last record that was returned; its checksum was correct. */
   #last: { readonly at: number; readonly group: StoreLogGroup } | undefined;
 
-  /** The file is opened when it is needed: before that the other thread may not have begun with it. */
+  /** Opens the file at the first read: the other thread may create it later than this reader. */
   constructor(path: string) {
     this.#path = path;
   }
 
   /**
-   * The record that begins at `at`, of a log that was acknowledged up to `end`. What it returns is overwritten by the next
-   * call. STORE_CORRUPT if there is none, STORE_FAILED if nobody knows.
+   * The record at offset `at` of a log that is acknowledged up to `end`. Valid until the next call. STORE_CORRUPT if
+   * there is no such record, STORE_FAILED if the file cannot be read.
    */
   group(at: number, end: number): StoreLogGroup {
     if (this.#last?.at === at) return this.#last.group;
     this.#last = undefined;
     this.#load(at, storeLogHeaderBytes, end);
-    this.#load(at, storeLogRecordBytes(storeLogPayloadBytesAt(this.#memory, at - this.#pieceAt)), end);
-    const group = storeLogGroupAt(this.#memory, at - this.#pieceAt);
+    this.#load(at, storeLogRecordBytes(storeLogPayloadBytesAt(this.#memory, at - this.#blockAt)), end);
+    const group = storeLogGroupAt(this.#memory, at - this.#blockAt);
     if (group === undefined) throw this.#damaged();
     this.#last = { at, group };
     return group;
   }
 
-  /** The file will be written from its beginning, or is not needed for now. */
+  /** Called before the file is reused: drops what is in memory. */
   forget(): void {
     this.#last = undefined;
     this.#loadedBytes = 0;
-    if (this.#memory.length > keptBytesMax) this.#memory = Buffer.alloc(0);
+    if (this.#memory.length > reusedBytesMax) this.#memory = Buffer.alloc(0);
   }
 
   close(): void {
@@ -61,21 +61,21 @@ export class StoreLogReader {
     this.#descriptor = undefined;
   }
 
-  /** So many bytes from there are in memory. */
+  /** Afterwards `bytes` bytes from offset `at` on are in memory. */
   #load(at: number, bytes: number, end: number): void {
     if (at + bytes > end) throw this.#damaged();
-    if (at >= this.#pieceAt && at + bytes <= this.#pieceAt + this.#loadedBytes) return;
-    const wanted = Math.max(bytes, Math.min(pieceBytes, end - at));
-    if (this.#memory.length < wanted) {
-      this.#memory = Buffer.allocUnsafeSlow(Math.ceil(wanted / pieceBytes) * pieceBytes);
+    if (at >= this.#blockAt && at + bytes <= this.#blockAt + this.#loadedBytes) return;
+    const loadBytes = Math.max(bytes, Math.min(blockBytes, end - at));
+    if (this.#memory.length < loadBytes) {
+      this.#memory = Buffer.allocUnsafeSlow(Math.ceil(loadBytes / blockBytes) * blockBytes);
     }
-    this.#pieceAt = at;
+    this.#blockAt = at;
     this.#loadedBytes = 0;
-    while (this.#loadedBytes < wanted) {
-      const more = this.#readSome(this.#loadedBytes, wanted - this.#loadedBytes, at + this.#loadedBytes);
-      // It was longer when it was acknowledged.
-      if (more === 0) throw this.#damaged();
-      this.#loadedBytes += more;
+    while (this.#loadedBytes < loadBytes) {
+      const readBytes = this.#readSome(this.#loadedBytes, loadBytes - this.#loadedBytes, at + this.#loadedBytes);
+      // The file is shorter than its acknowledged end.
+      if (readBytes === 0) throw this.#damaged();
+      this.#loadedBytes += readBytes;
     }
   }
 
@@ -88,7 +88,7 @@ export class StoreLogReader {
     }
   }
 
-  /** Who asks again gets what the file has then. */
+  /** Drops what is in memory, so that a retry reads the file again. */
   #damaged(): RemusterError {
     this.#loadedBytes = 0;
     return new RemusterError('STORE_CORRUPT', 'the log of the store is damaged');

@@ -1,6 +1,6 @@
 /**
- * Layout of one log record: length, CRC-32, sequence number, payload, padding. Sequence numbers never repeat, so what
- * an earlier use of the file left behind is recognised. Knows no files.
+ * Layout of one log record: length, CRC-32, sequence number, payload, padding. Sequence numbers never repeat, which
+ * identifies records of an earlier use of the file. Knows no files.
  *
  *   record = length of the payload (4) | CRC-32 of what follows (4) | number (8) | payload | zeros up to a multiple of 8
  */
@@ -9,7 +9,7 @@ import { crc32 } from 'node:zlib';
 export type StoreLogGroup = { readonly number: number; readonly payload: Buffer };
 
 export const storeLogHeaderBytes = 16;
-/** Where records begin. */
+/** Records begin at multiples of this. */
 export const storeLogAlignment = 8;
 const crcAt = 4;
 const numberAt = 8;
@@ -24,17 +24,17 @@ export function writeStoreLogHeader(header: Buffer, number: number, payload: Uin
   header.writeUInt32BE(crc32(payload, crc32(header.subarray(numberAt))), crcAt);
 }
 
-/** Of the header that would begin there. */
+/** Payload length, if a header begins at offset `at`. */
 export function storeLogPayloadBytesAt(bytes: Buffer, at: number): number {
   return bytes.readUInt32BE(at);
 }
 
-/** Of the header that would begin there. */
+/** Sequence number, if a header begins at offset `at`. */
 export function storeLogSequenceAt(bytes: Buffer, at: number): number {
   return bytes.readDoubleBE(at + numberAt);
 }
 
-/** Undefined for whatever is not a whole record. The payload shares the memory of `bytes`. */
+/** Undefined if no whole, undamaged record begins at offset `at`. The payload shares the memory of `bytes`. */
 export function storeLogGroupAt(bytes: Buffer, at: number): StoreLogGroup | undefined {
   if (at + storeLogHeaderBytes > bytes.length) return undefined;
   const number = storeLogSequenceAt(bytes, at);

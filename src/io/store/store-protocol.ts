@@ -1,10 +1,10 @@
 /**
- * Messages between store and store thread, and the packed batch format. Batches travel as one transferred buffer, never
- * copied; keys travel as UTF-8, so that SQLite compares bytes.
+ * Messages between store and store thread, and the packed batch format. A batch travels as one transferred buffer; keys
+ * are UTF-8, so that SQLite compares bytes.
  *
- *   packed batch: { row, or rows behind a prefix }*
- *   row:          u32 key length, u32 value length or 2^32-1 for none, key, value
- *   behind one:   u32 2^32-1, u32 bytes of the rows, u32 prefix length, prefix, { row }*
+ *   packed batch:  { row | prefixed rows }*
+ *   row:           u32 key length, u32 value length or 2^32-1 for a tombstone, key, value
+ *   prefixed rows: u32 2^32-1, u32 bytes of the rows, u32 prefix length, prefix, { row }*
  */
 import { tombstoneLength, readUint32, rowHeaderBytes, writeAscii, writeUint32 } from '../../base/row-codec.ts';
 import type { ErrorCode } from '../../base/errors.ts';
@@ -26,43 +26,43 @@ export type StoreRead = {
 export type StoreCall = StoreWriteCall | StoreRead;
 
 /**
- * What a database behind a log is asked. `rows`: of the file that is written now so many bytes were acknowledged, up to
- * the group of that number. `turn`: the other file will be written from now on, from its beginning.
+ * Calls of a checkpointed database. `logged`: the current log file is acknowledged up to the offset `bytes`, the end of
+ * group `number`. `switchFile`: the backend continues at the beginning of the other log file.
  */
 export type StoreLogCall =
   | StoreRead
-  | { readonly kind: 'rows'; readonly number: number; readonly bytes: number }
-  | { readonly kind: 'turn' };
+  | { readonly kind: 'logged'; readonly number: number; readonly bytes: number }
+  | { readonly kind: 'switchFile' };
 
 export type StoreError = { readonly code: ErrorCode; readonly message: string };
 
-/** `entries` are there for a read, `error` for a failure, neither for a write that is durable. */
+/** A read has `entries`, a failed call has `error`, a durable write has neither. */
 export type StoreReply = { readonly entries?: readonly StoreEntry[]; readonly error?: StoreError };
 
 export type ToStoreThread<Call> =
   | { readonly kind: 'group'; readonly calls: readonly Call[] }
   | { readonly kind: 'close' };
 
-/** `number`: of the last group of a log that the database has. */
+/** `number` is that of the last log group in the database. */
 export type FromStoreThread =
   | { readonly kind: 'opened'; readonly number: number }
   | { readonly kind: 'failed'; readonly error: StoreError }
-  | { readonly kind: 'answers'; readonly answers: readonly StoreReply[] }
+  | { readonly kind: 'replies'; readonly replies: readonly StoreReply[] }
   | { readonly kind: 'closed' };
 
-/** Of the log before the database. */
+/** The two files of the store log. */
 export function logPaths(file: string): readonly [string, string] {
   return [`${file}-log0`, `${file}-log1`];
 }
 
-/** Where the length of a key would stand. */
+/** Marks prefixed rows, in the place of a key length. */
 const prefixMark = 0xffff_ffff;
 const prefixHeaderBytes = 12;
 const encoder = new TextEncoder();
 
 export type StoreBatch = readonly (StoreWrite | StoreRows)[];
 
-/** At most: a character takes up to three bytes of UTF-8 per unit of UTF-16. */
+/** An upper bound: UTF-8 takes at most three bytes per UTF-16 unit. */
 export function packedBytes(batch: StoreBatch): number {
   let bytes = 0;
   for (const item of batch) {
@@ -77,10 +77,10 @@ export function packBatch(batch: StoreBatch): Uint8Array<ArrayBuffer> {
   return packed.subarray(0, packInto(packed, 0, batch));
 }
 
-/** Where it ends. There is room for `packedBytes`. */
+/** Returns the end of the packed batch. `packed` must have `packedBytes` bytes after `start`. */
 export function packInto(packed: Uint8Array, start: number, batch: StoreBatch): number {
   let at = start;
-  /** What follows behind the same prefix is written behind it once. */
+  /** Consecutive items with the same prefix share it. */
   let prefix: string | undefined;
   let rowsBytesAt = 0;
   for (const item of batch) {
@@ -111,7 +111,7 @@ function packRow(packed: Uint8Array, at: number, { key, value }: StoreWrite): nu
   return keyEnd + value.length;
 }
 
-/** Where the rows behind it begin; there are none yet. */
+/** Writes a prefix with no rows yet; returns where they begin. */
 function packPrefix(packed: Uint8Array, at: number, prefix: string): number {
   const prefixAt = at + prefixHeaderBytes;
   const prefixEnd = writeText(packed, prefixAt, prefix);
@@ -126,8 +126,8 @@ function writeText(packed: Uint8Array, at: number, text: string): number {
   return end < 0 ? at + encoder.encodeInto(text, packed.subarray(at)).written : end;
 }
 
-/** `at`: where the row begins. Keys are texts of their bytes, one character each. `isGone`: it has no value. */
-export type VisitRow = (key: string, at: number, isGone: boolean) => void;
+/** `key` has one character per byte; `at` is the offset of the row. */
+export type VisitRow = (key: string, at: number, isTombstone: boolean) => void;
 
 export function visitBatch(packed: Buffer, visit: VisitRow): void {
   for (let at = 0; at < packed.length;) {
@@ -141,17 +141,17 @@ export function visitBatch(packed: Buffer, visit: VisitRow): void {
   }
 }
 
-/** Where the next one begins. */
+/** Returns where the next row begins. */
 function visitRow(packed: Buffer, at: number, prefix: string, visit: VisitRow): number {
   const keyAt = at + rowHeaderBytes;
   const keyEnd = keyAt + readUint32(packed, at);
   const valueBytes = readUint32(packed, at + 4);
-  const isGone = valueBytes === tombstoneLength;
-  visit(prefix + packed.toString('latin1', keyAt, keyEnd), at, isGone);
-  return isGone ? keyEnd : keyEnd + valueBytes;
+  const isTombstone = valueBytes === tombstoneLength;
+  visit(prefix + packed.toString('latin1', keyAt, keyEnd), at, isTombstone);
+  return isTombstone ? keyEnd : keyEnd + valueBytes;
 }
 
-/** Of the row that begins there; it shares the memory of `packed`, and is no Buffer, of which a slice is no copy. */
+/** Value of the row at offset `at`. Shares the memory of `packed`; a Uint8Array, because `slice` of a Buffer does not copy. */
 export function valueAt(packed: Buffer, at: number): Uint8Array | null {
   const from = at + rowHeaderBytes + readUint32(packed, at);
   const valueBytes = readUint32(packed, at + 4);
@@ -166,7 +166,7 @@ export function unpackBatch(packed: Uint8Array): { readonly key: Uint8Array; rea
   return rows;
 }
 
-/** Of a text with one character for each byte. */
+/** The bytes of a key that has one character per byte. */
 export function keyBytes(key: string): Uint8Array {
   return Buffer.from(key, 'latin1');
 }

@@ -1,6 +1,6 @@
 /**
  * Entry file of the store thread: opens the database, executes one group at a time, checkpoints when idle, closes.
- * Nothing queues here: the next group comes after the replies to the last one.
+ * Has no queue: the store sends the next group after the replies to the previous one.
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import { assert, unreachable } from '../../base/assert.ts';
@@ -11,23 +11,23 @@ import type { FromStoreThread, StoreReply, StoreThreadData, ToStoreThread } from
 type Database<Call> = {
   perform(calls: readonly Call[]): StoreReply[];
   close(): void;
-  /** Of a log before it. */
+  /** Number of the last log group in it. */
   readonly number: number;
-  /** Does a piece of what can wait; true: there is more. */
+  /** One step of a checkpoint. True: more steps remain. */
   checkpointStep?(): boolean;
 };
 
 assert(parentPort !== null, 'the store thread is started by store.ts');
 const port = parentPort;
 
-function say(message: FromStoreThread, transfer: ArrayBuffer[] = []): void {
+function send(message: FromStoreThread, transfer: ArrayBuffer[] = []): void {
   port.postMessage(message, transfer);
 }
 
-/** Values that own their memory are handed over instead of copied. */
-function buffersOf(answers: readonly StoreReply[]): ArrayBuffer[] {
+/** Values that own their memory are transferred instead of copied. */
+function buffersOf(replies: readonly StoreReply[]): ArrayBuffer[] {
   const buffers = new Set<ArrayBuffer>();
-  for (const { entries = [] } of answers) {
+  for (const { entries = [] } of replies) {
     for (const { value } of entries) {
       if (value.buffer instanceof ArrayBuffer && value.byteLength === value.buffer.byteLength)
         buffers.add(value.buffer);
@@ -36,15 +36,15 @@ function buffersOf(answers: readonly StoreReply[]): ArrayBuffer[] {
   return [...buffers];
 }
 
-/** What can wait is done when nobody does. */
-let isWorking = false;
+let isStepScheduled = false;
 
-function workOn<Call>(database: Database<Call>): void {
-  if (isWorking || database.checkpointStep === undefined) return;
-  isWorking = true;
+/** Checkpoints step by step between the messages. */
+function checkpointWhenIdle<Call>(database: Database<Call>): void {
+  if (isStepScheduled || database.checkpointStep === undefined) return;
+  isStepScheduled = true;
   setImmediate(() => {
-    isWorking = false;
-    if (database.checkpointStep?.() === true) workOn(database);
+    isStepScheduled = false;
+    if (database.checkpointStep?.() === true) checkpointWhenIdle(database);
   });
 }
 
@@ -52,21 +52,21 @@ function serve<Call>(database: Database<Call>): void {
   port.on('message', (message: ToStoreThread<Call>) => {
     switch (message.kind) {
       case 'group': {
-        const answers = database.perform(message.calls);
-        say({ kind: 'answers', answers }, buffersOf(answers));
-        workOn(database);
+        const replies = database.perform(message.calls);
+        send({ kind: 'replies', replies }, buffersOf(replies));
+        checkpointWhenIdle(database);
         break;
       }
       case 'close':
         database.close();
-        say({ kind: 'closed' });
+        send({ kind: 'closed' });
         port.close();
         break;
       default:
         unreachable(message);
     }
   });
-  say({ kind: 'opened', number: database.number });
+  send({ kind: 'opened', number: database.number });
 }
 
 try {
@@ -75,5 +75,5 @@ try {
   if (data.isLogged) serve(new CheckpointedDatabase(database, data.file));
   else serve(database);
 } catch (error) {
-  say({ kind: 'failed', error: storeError(error) });
+  send({ kind: 'failed', error: storeError(error) });
 }

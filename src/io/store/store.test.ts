@@ -14,7 +14,7 @@ import { type StoreHarness, describeStore } from '../../../test/simulation/confo
 import { close, type TemporaryFolder, read, temporaryFolder, write } from '../../../test/support/io/temporary-store.ts';
 import { openStore } from './store.ts';
 
-/** A file system of 8 MB that can really be full; only root may mount one. */
+/** A real file system of 8 MB, to fill it; only root may mount one. */
 function mountSmallDisk({ path }: TemporaryFolder): boolean {
   try {
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', path], { stdio: 'ignore' });
@@ -25,7 +25,7 @@ function mountSmallDisk({ path }: TemporaryFolder): boolean {
   }
 }
 
-/** Damages a value as a rotten disk would: behind the back of the closed store. */
+/** Changes a value as a failing disk would, while the store is closed. */
 function flipByte(file: string, key: string): void {
   const database = new DatabaseSync(file);
   const changed = database
@@ -37,7 +37,7 @@ function flipByte(file: string, key: string): void {
 
 for (const [name, options, suffixes] of [
   ['SQLite in a thread', {}, ['', '-wal']],
-  ['SQLite behind a log', { writeAheadLog: true }, ['', '-wal', '-log0', '-log1']],
+  ['SQLite with a log', { writeAheadLog: true }, ['', '-wal', '-log0', '-log1']],
 ] as const) {
   describeStore(name, async (t) => {
     const folder = temporaryFolder(t);
@@ -48,7 +48,7 @@ for (const [name, options, suffixes] of [
         return store;
       },
       reopen: () => folder.open('db', options),
-      // What another process would find at this moment: the files as they are, with the store still open.
+      // Copies the files as they are while the store is open, as a crash would leave them.
       crash: async () => {
         for (const suffix of suffixes)
           copyFileSync(join(folder.path, `db${suffix}`), join(folder.path, `copy${suffix}`));
@@ -64,21 +64,21 @@ for (const [name, options, suffixes] of [
   });
 }
 
-describe('the real store', { timeout: 120_000 }, () => {
+describe('a store on disk', { timeout: 120_000 }, () => {
   for (const writeAheadLog of [false, true]) {
-    it(`keeps rows behind prefixes in their order, ${writeAheadLog ? 'with' : 'without'} a log`, async (t) => {
+    it(`applies prefixed rows in their order, ${writeAheadLog ? 'with' : 'without'} a log`, async (t) => {
       const store = await temporaryFolder(t).open('db', { writeAheadLog });
-      const behind = (prefix: string, ...rows: readonly (readonly [string, number | null])[]): StoreRows => ({
+      const prefixed = (prefix: string, ...rows: readonly (readonly [string, number | null])[]): StoreRows => ({
         prefix,
         packed: packRows(rows.map(([key, value]) => ({ key, value: value === null ? null : Uint8Array.of(value) }))),
       });
       const batch = [
-        behind('a/', ['x', 1], ['y', 1]),
-        behind('a/', ['x', 2], ['z', 2]),
+        prefixed('a/', ['x', 1], ['y', 1]),
+        prefixed('a/', ['x', 2], ['z', 2]),
         { key: 'a/z', value: Uint8Array.of(3) },
-        behind('b/', ['x', 4]),
-        behind('a/', ['y', null]),
-        behind('\u00e9/', ['x', 5]),
+        prefixed('b/', ['x', 4]),
+        prefixed('a/', ['y', null]),
+        prefixed('\u00e9/', ['x', 5]),
       ];
       await toPromise<void>((done) => store.write(batch, done));
       assert.deepEqual(
@@ -92,8 +92,8 @@ describe('the real store', { timeout: 120_000 }, () => {
       );
     });
 
-    const name = writeAheadLog ? 'a logged one says' : 'says';
-    it(`${name} STORE_FULL on a full disk, still reads, and writes again when there is space`, async (t) => {
+    const log = writeAheadLog ? 'with a log' : 'without a log';
+    it(`${log} fails with STORE_FULL on a full disk, still reads, and writes again when there is space`, async (t) => {
       const folder = temporaryFolder(t);
       if (!mountSmallDisk(folder)) {
         t.skip('this user may not mount a file system');
@@ -121,7 +121,7 @@ describe('the real store', { timeout: 120_000 }, () => {
     });
   }
 
-  it('says STORE_FULL beyond its quota, and takes writes again after something was removed', async (t) => {
+  it('fails with STORE_FULL beyond its quota, and accepts writes again after a row was removed', async (t) => {
     const store = await temporaryFolder(t).open('db', { sizeBytesMax: 1_000_000 });
     await write(store, 'large', new Uint8Array(700_000));
     await assert.rejects(write(store, 'second', new Uint8Array(700_000)), { code: 'STORE_FULL' });
@@ -133,7 +133,7 @@ describe('the real store', { timeout: 120_000 }, () => {
     );
   });
 
-  it('refuses more than its queue may hold, loses nothing of the rest, and takes calls again', async (t) => {
+  it('refuses calls beyond its queue bound, loses none of the others, and accepts calls again', async (t) => {
     const store = await temporaryFolder(t).open('db', { callsMax: 10 });
     const outcomes = await Promise.allSettled(Array.from({ length: 30 }, (_, i) => write(store, `k${i}`, 'v')));
     const refused = outcomes.filter((outcome) => outcome.status === 'rejected');
@@ -142,7 +142,7 @@ describe('the real store', { timeout: 120_000 }, () => {
     await write(store, 'again', 'v');
   });
 
-  it('bounds its queue by bytes, too', async (t) => {
+  it('bounds its queue by bytes as well', async (t) => {
     const store = await temporaryFolder(t).open('db', { queueBytesMax: 1_000_000 });
     const large = new Uint8Array(400_000);
     const outcomes = await Promise.allSettled(Array.from({ length: 6 }, (_, i) => write(store, `k${i}`, large)));
@@ -161,8 +161,8 @@ describe('the real store', { timeout: 120_000 }, () => {
   });
 
   for (const writeAheadLog of [false, true]) {
-    const name = writeAheadLog ? 'a logged one ends' : 'ends';
-    it(`${name} every call with an error when its thread dies, and all later ones`, async (t) => {
+    const log = writeAheadLog ? 'with a log' : 'without a log';
+    it(`${log} fails every outstanding and later call when its thread dies`, async (t) => {
       const started = new Promise<Worker>((resolve) => process.once('worker', resolve));
       const folder = temporaryFolder(t);
       const store = await folder.open('db', { writeAheadLog });
@@ -180,32 +180,32 @@ describe('the real store', { timeout: 120_000 }, () => {
     });
   }
 
-  it('with a log reads what was written last, in whichever file or database it is', async (t) => {
+  it('with a log reads the last value, in whichever log file or database it is', async (t) => {
     const folder = temporaryFolder(t);
     const store = await folder.open('db', { writeAheadLog: true });
     const keys = ['a', 'b', 'c', 'd', 'e', 'f', 'g'];
     const rounds = 40;
-    // More than both files take.
+    // More bytes than both files hold.
     for (let round = 1; round <= rounds; round++) {
       const value = new Uint8Array(100_000).fill(round);
-      const gone = keys[round % keys.length] as string;
+      const removed = keys[round % keys.length] as string;
       await Promise.all([
         ...keys.map((key) => write(store, key, value)),
-        toPromise<void>((done) => store.write([{ key: gone, value: null }], done)),
+        toPromise<void>((done) => store.write([{ key: removed, value: null }], done)),
       ]);
       if (round % 6 > 0 && round < rounds) continue;
       const found = (await read(store)).map((entry) => `${entry.key}${entry.value[99_999]}`);
       assert.deepEqual(
         found,
-        keys.filter((key) => key !== gone).map((key) => `${key}${round}`),
+        keys.filter((key) => key !== removed).map((key) => `${key}${round}`),
       );
     }
     await close(store);
-    assert.ok(!existsSync(join(folder.path, 'db-log0')), 'the database has everything');
+    assert.ok(!existsSync(join(folder.path, 'db-log0')), 'the log is removed when the database has all rows');
     assert.equal((await read(await folder.open('db'))).length, keys.length - 1);
   });
 
-  it('surfaces an error of a callback and ends the other calls', async (t) => {
+  it('lets an error of a callback surface as an uncaught exception and completes the other calls', async (t) => {
     const store = await temporaryFolder(t).open('db');
     const errors: unknown[] = [];
     const original = process.listeners('uncaughtException');
@@ -223,32 +223,32 @@ describe('the real store', { timeout: 120_000 }, () => {
   });
 });
 
-/** Writes batches of three for ever, 50 at a time, and prints the number of each that was acknowledged. */
+/** Writes batches of three rows forever, 50 at a time, and prints the number of each acknowledged batch. */
 const writer = `
   const { openStore } = await import(process.argv[1]);
   const store = await openStore(process.argv[2], JSON.parse(process.argv[3]));
   let next = 0;
-  const again = () => {
+  const writeNext = () => {
     const n = next++;
     const value = new Uint8Array(1000).fill(n & 0xff);
     store.write(['a', 'b', 'c'].map((part) => ({ key: n + '/' + part, value })), (outcome) => {
       if (!outcome.ok) throw outcome.error;
       process.stdout.write(n + '\\n');
-      again();
+      writeNext();
     });
   };
-  for (let i = 0; i < 50; i++) again();
+  for (let i = 0; i < 50; i++) writeNext();
 `;
 
-describe('a process killed in the middle of writing', { timeout: 120_000 }, () => {
+describe('a process killed while it writes', { timeout: 120_000 }, () => {
   for (const [kills, options] of [
     [1, {}],
     [2, {}],
     [1, { writeAheadLog: true }],
-    // Enough to fill the first log several times.
+    // Enough to fill the first log file several times.
     [20, { writeAheadLog: true }],
   ] as const) {
-    it(`has lost nothing acknowledged and torn no batch (${kills}, ${JSON.stringify(options)})`, async (t) => {
+    it(`loses no acknowledged batch and tears none (${700 * kills} batches, ${JSON.stringify(options)})`, async (t) => {
       const folder = temporaryFolder(t);
       const file = join(folder.path, 'db');
       const moduleUrl = new URL('./store.ts', import.meta.url).href;

@@ -24,19 +24,19 @@ import type {
 import { type StoreBatch, packedBytes } from './store-protocol.ts';
 
 export type StoreOptions = {
-  /** A quota: what would grow the file beyond it fails with STORE_FULL. Unlimited if left out. */
+  /** A quota: a write that would grow the file beyond it fails with STORE_FULL. Unlimited if left out. */
   readonly sizeBytesMax?: number;
   /**
-   * For many small writes: they are answered when a log before the database has them. Takes more memory, and reads are
-   * dear while much is written. Not together with a quota, which only the database can count.
+   * For many small writes: a write is acknowledged when a log before the database has it. Needs more memory, and a read
+   * is expensive while there are many writes. Not together with a quota, which only the database can check.
    */
   readonly writeAheadLog?: boolean;
   readonly callsMax?: number;
   readonly queueBytesMax?: number;
 };
 
-/** Who waits for a call that the front has taken. */
-type Call = (answer: StoreReply) => void;
+/** Handler of the reply to one call. */
+type OnReply = (reply: StoreReply) => void;
 
 const batchBytesMax = 64 * 2 ** 20;
 const keyCharactersMax = 4_096;
@@ -67,14 +67,16 @@ class StoreClient {
   readonly #callsMax: number;
   readonly #queueBytesMax: number;
   #backend: StoreBackend;
-  #running: Call[] = [];
-  #waiting: Call[] = [];
+  /** Calls of the group in progress. */
+  #running: OnReply[] = [];
+  /** Calls of the next group. */
+  #waiting: OnReply[] = [];
   #waitingBytes = 0;
   #closing: Done<void>[] = [];
-  #isToldToClose = false;
-  /** Why no more calls are taken. */
-  #ended: RemusterError | undefined;
-  #isGone = false;
+  #isCloseSent = false;
+  /** Why no more calls are accepted. */
+  #closedReason: RemusterError | undefined;
+  #isThreadLost = false;
 
   constructor(worker: Worker, file: string, options: StoreOptions) {
     const { callsMax = 10_000, queueBytesMax = 256 * 2 ** 20, writeAheadLog = false } = options;
@@ -83,12 +85,12 @@ class StoreClient {
     this.#callsMax = callsMax;
     this.#queueBytesMax = queueBytesMax;
     this.opened = new Promise((resolve, reject) => {
-      // Told when the thread is gone: until then it has its files open.
-      let failed: RemusterError | undefined;
+      // Reported after the thread has exited: until then it has its files open.
+      let openError: RemusterError | undefined;
       worker.on('message', (message: FromStoreThread) => {
-        if (message.kind === 'failed') failed = new RemusterError(message.error.code, message.error.message);
-        else if (message.kind === 'closed') this.#backend.closed?.();
-        else if (message.kind === 'answers') this.#backend.replied(message.answers);
+        if (message.kind === 'failed') openError = new RemusterError(message.error.code, message.error.message);
+        else if (message.kind === 'closed') this.#backend.onClosed?.();
+        else if (message.kind === 'replies') this.#backend.onReplies(message.replies);
         else {
           try {
             if (writeAheadLog)
@@ -98,27 +100,27 @@ class StoreClient {
             resolve();
           } catch (error) {
             this.#post({ kind: 'close' });
-            failed = diskError('the log of the store cannot be opened', error);
+            openError = diskError('the log of the store cannot be opened', error);
           }
         }
       });
-      const gone = (reason: string): void => {
-        this.#gone(reason);
-        reject(failed ?? new RemusterError('STORE_FAILED', `the thread of the store is gone: ${reason}`));
+      const onExit = (reason: string): void => {
+        this.#onThreadLost(reason);
+        reject(openError ?? new RemusterError('STORE_FAILED', `the store thread has ended: ${reason}`));
       };
-      worker.once('error', (error) => gone(error instanceof Error ? error.message : 'unexpected failure'));
-      worker.once('exit', () => gone('it ended'));
+      worker.once('error', (error) => onExit(error instanceof Error ? error.message : 'unexpected failure'));
+      worker.once('exit', () => onExit('it exited'));
     });
   }
 
   write(batch: StoreBatch, done: Done<void>): void {
     const bytes = packedBytes(batch);
-    const error = this.#refusal(bytes) ?? checkBatch(batch, bytes);
+    const error = this.#checkQueue(bytes) ?? checkBatch(batch, bytes);
     if (error !== undefined) {
       callInMicrotask(done, { ok: false, error });
       return;
     }
-    this.#enqueue(this.#backend.write(batch), (answer) => callInMicrotask(done, outcomeOf(answer, undefined)));
+    this.#enqueue(this.#backend.write(batch), (reply) => callInMicrotask(done, outcomeOf(reply, undefined)));
   }
 
   read(
@@ -126,47 +128,48 @@ class StoreClient {
     done: Done<readonly StoreEntry[]>,
   ): void {
     const isCount = Number.isSafeInteger(limit) && limit >= 0;
-    const error = this.#refusal(0) ?? (isCount ? (checkKey(from) ?? checkKey(to)) : badArgument('a limit is a count'));
+    const limitError = isCount ? undefined : badArgument(`the limit ${limit} is not a whole number of rows`);
+    const error = this.#checkQueue(0) ?? limitError ?? checkKey(from) ?? checkKey(to);
     if (error !== undefined) {
       callInMicrotask(done, { ok: false, error });
       return;
     }
     this.#backend.read({ kind: 'read', from: encoder.encode(from), to: encoder.encode(to), limit });
-    this.#enqueue(from.length + to.length, (answer) => callInMicrotask(done, outcomeOf(answer, answer.entries ?? [])));
+    this.#enqueue(from.length + to.length, (reply) => callInMicrotask(done, outcomeOf(reply, reply.entries ?? [])));
   }
 
   close(done: Done<void>): void {
-    this.#ended ??= new RemusterError('STORE_FAILED', 'the store is closed');
-    if (this.#isGone) {
+    this.#closedReason ??= new RemusterError('STORE_FAILED', 'the store is closed');
+    if (this.#isThreadLost) {
       callInMicrotask(done, success(undefined));
       return;
     }
     this.#closing.push(done);
-    if (this.#running.length === 0) this.#next();
+    if (this.#running.length === 0) this.#startNext();
   }
 
-  #refusal(bytes: number): RemusterError | undefined {
-    if (this.#ended !== undefined) return this.#ended;
+  #checkQueue(bytes: number): RemusterError | undefined {
+    if (this.#closedReason !== undefined) return this.#closedReason;
     if (this.#waiting.length < this.#callsMax && this.#waitingBytes + bytes <= this.#queueBytesMax) return undefined;
     return new RemusterError('CAPACITY', `the queue of the store is full: ${this.#waiting.length} calls wait`);
   }
 
-  #enqueue(bytes: number, call: Call): void {
-    this.#waiting.push(call);
+  #enqueue(bytes: number, onReply: OnReply): void {
+    this.#waiting.push(onReply);
     this.#waitingBytes += bytes;
-    if (this.#running.length === 0) this.#next();
+    if (this.#running.length === 0) this.#startNext();
   }
 
-  /** Lets everything be performed that waits, or the file be closed when nothing does. */
-  #next(): void {
+  /** Starts a group of all waiting calls. Without any it sends `close` if the store is closing. */
+  #startNext(): void {
     if (this.#waiting.length > 0) {
       this.#running = this.#waiting;
       this.#waiting = [];
       this.#waitingBytes = 0;
-      this.#backend.perform((answers) => this.#answered(answers));
-    } else if (this.#closing.length > 0 && !this.#isToldToClose) {
-      this.#isToldToClose = true;
-      this.#backend.closing?.();
+      this.#backend.perform((replies) => this.#onReplies(replies));
+    } else if (this.#closing.length > 0 && !this.#isCloseSent) {
+      this.#isCloseSent = true;
+      this.#backend.beforeClose?.();
       this.#post({ kind: 'close' });
     }
   }
@@ -175,23 +178,23 @@ class StoreClient {
     this.#worker.postMessage(message, transfer);
   }
 
-  #answered(answers: readonly StoreReply[]): void {
-    const ended = this.#running;
-    assert(answers.length === ended.length, 'the store thread answers each call once');
+  #onReplies(replies: readonly StoreReply[]): void {
+    const completed = this.#running;
+    assert(replies.length === completed.length, 'the store thread replies to each call once');
     this.#running = [];
-    this.#next();
-    ended.forEach((end, i) => end(answers[i] as StoreReply));
+    this.#startNext();
+    completed.forEach((onReply, i) => onReply(replies[i] as StoreReply));
   }
 
-  #gone(reason: string): void {
-    if (this.#isGone) return;
-    this.#isGone = true;
-    this.#backend.threadLost?.();
-    const message = `the thread of the store is gone: ${reason}`;
-    this.#ended ??= new RemusterError('STORE_FAILED', message);
+  #onThreadLost(reason: string): void {
+    if (this.#isThreadLost) return;
+    this.#isThreadLost = true;
+    this.#backend.onThreadLost?.();
+    const message = `the store thread has ended: ${reason}`;
+    this.#closedReason ??= new RemusterError('STORE_FAILED', message);
     const calls = [...this.#running, ...this.#waiting];
     [this.#running, this.#waiting] = [[], []];
-    for (const end of calls) end({ error: { code: 'STORE_FAILED', message } });
+    for (const onReply of calls) onReply({ error: { code: 'STORE_FAILED', message } });
     for (const done of this.#closing) callInMicrotask(done, success(undefined));
     this.#closing = [];
   }
@@ -206,13 +209,18 @@ function badArgument(message: string): RemusterError {
 }
 
 function checkKey(key: string): RemusterError | undefined {
-  if (!key.isWellFormed()) return badArgument('a key must have a UTF-8 form');
-  return key.length > keyCharactersMax ? new RemusterError('TOO_LARGE', 'a key is too long') : undefined;
+  if (!key.isWellFormed()) return badArgument('the key is not well-formed Unicode');
+  if (key.length <= keyCharactersMax) return undefined;
+  return new RemusterError(
+    'TOO_LARGE',
+    `the key has ${key.length} characters, at most ${keyCharactersMax} are allowed`,
+  );
 }
 
-/** What is packed was checked by whoever has packed it. */
+/** Packed rows were checked when they were packed. */
 function checkBatch(batch: StoreBatch, bytes: number): RemusterError | undefined {
-  if (bytes > batchBytesMax) return new RemusterError('TOO_LARGE', 'a batch has at most 64 MiB');
+  if (bytes > batchBytesMax)
+    return new RemusterError('TOO_LARGE', `the batch may take ${bytes} bytes, at most ${batchBytesMax} are allowed`);
   for (const item of batch) {
     const error = checkKey('packed' in item ? item.prefix : item.key);
     if (error !== undefined) return error;
