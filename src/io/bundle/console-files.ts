@@ -1,4 +1,4 @@
-/** The console's files: ready in a package, bundled in memory in a checkout. Writes nothing. */
+/** The files of the web console: built ones in a package, bundled in memory in a checkout. Writes no file. */
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -8,8 +8,8 @@ import { RemusterError } from '../../base/errors.ts';
 
 export type ConsoleFile = { readonly name: string; readonly contentType: string; readonly text: string };
 
-const built = fileURLToPath(new URL('../../console/', import.meta.url));
-const sources = fileURLToPath(new URL('../../../console/', import.meta.url));
+const builtFolder = fileURLToPath(new URL('../../console/', import.meta.url));
+const sourceFolder = fileURLToPath(new URL('../../../console/', import.meta.url));
 
 const contentTypes = {
   'index.html': 'text/html; charset=utf-8',
@@ -20,30 +20,32 @@ const contentTypes = {
 type Name = keyof typeof contentTypes;
 const consoleFileNames = Object.keys(contentTypes) as readonly Name[];
 
-let made: Promise<ReadonlyMap<string, string>> | undefined;
+let files: Promise<ReadonlyMap<string, string>> | undefined;
 
 export async function consoleFile(name: string): Promise<ConsoleFile> {
-  const known = consoleFileNames.find((one) => one === name);
-  if (known === undefined) throw new RemusterError('UNKNOWN_KEY', 'the console has no such file');
-  made ??= existsSync(join(built, 'index.html')) ? readBuilt() : buildConsole();
-  // What failed once (a file that is being written) may succeed later.
-  made.catch(() => (made = undefined));
-  return { name, contentType: contentTypes[known], text: (await made).get(known) ?? '' };
+  const knownName = consoleFileNames.find((one) => one === name);
+  if (knownName === undefined)
+    throw new RemusterError('UNKNOWN_KEY', `the console has no file ${JSON.stringify(name)}`);
+  files ??= existsSync(join(builtFolder, 'index.html')) ? readBuilt() : buildConsole();
+  // The next request retries, since a source file may have been read while it was written.
+  files.catch(() => (files = undefined));
+  return { name, contentType: contentTypes[knownName], text: (await files).get(knownName) ?? '' };
 }
 
 async function readBuilt(): Promise<ReadonlyMap<string, string>> {
-  return new Map(await Promise.all(consoleFileNames.map(async (name) => [name, await text(built, name)] as const)));
+  const entries = consoleFileNames.map(async (name) => [name, await text(builtFolder, name)] as const);
+  return new Map(await Promise.all(entries));
 }
 
-/** From the sources of a checkout. */
+/** Builds the console from the sources of a checkout. */
 export async function buildConsole(): Promise<ReadonlyMap<string, string>> {
   const plotStyle = createRequire(import.meta.url).resolve('uplot/dist/uPlot.min.css');
   const [code, page, style, plot, icon] = await Promise.all([
-    bundled(),
-    text(sources, 'index.html'),
-    text(sources, 'style.css'),
+    bundleCode(),
+    text(sourceFolder, 'index.html'),
+    text(sourceFolder, 'style.css'),
     readFile(plotStyle, 'utf8'),
-    text(sources, 'icon.svg'),
+    text(sourceFolder, 'icon.svg'),
   ]);
   return new Map([
     ['index.html', page],
@@ -53,13 +55,13 @@ export async function buildConsole(): Promise<ReadonlyMap<string, string>> {
   ]);
 }
 
-async function bundled(): Promise<string> {
+async function bundleCode(): Promise<string> {
   const { rolldown } = await import('rolldown');
   const bundle = await rolldown({
-    input: join(sources, 'main.tsx'),
-    cwd: sources,
+    input: join(sourceFolder, 'main.tsx'),
+    cwd: sourceFolder,
     platform: 'browser',
-    tsconfig: join(sources, 'tsconfig.json'),
+    tsconfig: join(sourceFolder, 'tsconfig.json'),
   });
   try {
     const { output } = await bundle.generate({ format: 'esm', minify: true, codeSplitting: false });

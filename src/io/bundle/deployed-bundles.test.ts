@@ -19,14 +19,14 @@ function folderWith(t: TestContext, files: Readonly<Record<string, string>>): st
   return folder;
 }
 
-async function refused(code: ErrorCode, work: Promise<unknown>): Promise<string> {
+async function rejection(code: ErrorCode, work: Promise<unknown>): Promise<string> {
   try {
     await work;
   } catch (error) {
     assert.ok(isRemusterError(error, code), String(error));
     return error.message;
   }
-  return assert.fail('that was to be refused');
+  return assert.fail(`no ${code} was thrown`);
 }
 
 const counterFile = `import { module, type Context } from 'remuster';
@@ -36,7 +36,7 @@ export const counter = module('counter', {
   methods: {
     add: (ctx: Context, by: number) => by * step,
     fail: () => {
-      throw new Error('as asked');
+      throw new Error('deliberate');
     },
   },
 });
@@ -50,8 +50,8 @@ const source = {
   'nowhere.ts': "import './none.ts';\n",
 };
 
-describe('bundling', { timeout: 60_000 }, () => {
-  test('makes one file of everything but the package and what Node has, the same each time', async (t) => {
+describe('bundleModule', { timeout: 60_000 }, () => {
+  test('bundles all imports but the package and Node built-ins into one file, with the same bytes each time', async (t) => {
     const folder = folderWith(t, source);
     const code = new TextDecoder().decode(await bundleModule(join(folder, 'counter.ts')));
     assert.match(code, /from "remuster"/);
@@ -61,29 +61,29 @@ describe('bundling', { timeout: 60_000 }, () => {
     assert.deepEqual(new TextDecoder().decode(await bundleModule(join(elsewhere, 'counter.ts'))), code);
   });
 
-  test('names the file and line of what is wrong', async (t) => {
+  test('names the file and line of each error', async (t) => {
     const folder = folderWith(t, source);
-    const fault = (file: string): Promise<string> => refused('BUNDLE_INVALID', bundleModule(join(folder, file)));
-    assert.match(await fault('syntax.ts'), /^syntax\.ts:2:18: /);
-    assert.match(await fault('missing.ts'), /^missing\.ts:2:19: Could not resolve 'no-such-package'/);
-    assert.match(await fault('nowhere.ts'), /^nowhere\.ts:1:8: /);
-    assert.match(await fault('not-there.ts'), /not-there\.ts/);
+    const errorOf = (file: string): Promise<string> => rejection('BUNDLE_INVALID', bundleModule(join(folder, file)));
+    assert.match(await errorOf('syntax.ts'), /^syntax\.ts:2:18: /);
+    assert.match(await errorOf('missing.ts'), /^missing\.ts:2:19: Could not resolve 'no-such-package'/);
+    assert.match(await errorOf('nowhere.ts'), /^nowhere\.ts:1:8: /);
+    assert.match(await errorOf('not-there.ts'), /not-there\.ts/);
   });
 });
 
-const door = pathToFileURL(resolve(import.meta.dirname, '../../containers/module.ts')).href;
+const packageEntry = pathToFileURL(resolve(import.meta.dirname, '../../containers/module.ts')).href;
 
 function open(t: TestContext, root: string, timeoutMs?: number): DeployedBundles {
-  const bundles = openDeployedBundles(root, { remuster: door }, timeoutMs);
+  const bundles = openDeployedBundles(root, { remuster: packageEntry }, timeoutMs);
   t.after(() => bundles.close());
   return bundles;
 }
 
-describe('deployed code', { timeout: 60_000 }, () => {
+describe('a deployed bundle', { timeout: 60_000 }, () => {
   const check = (bundles: DeployedBundles, path: string): Promise<readonly ExportedModule[]> =>
     toPromise((done) => bundles.check(path, done));
 
-  test('is imported with our own copy of the package, and its errors name the lines of its author', async (t) => {
+  test("is imported with the node's copy of the package, and its errors name the author's lines", async (t) => {
     const folder = folderWith(t, source);
     const code = await bundleModule(join(folder, 'counter.ts'));
     mkdirSync(join(folder, 'modules'));
@@ -100,7 +100,7 @@ describe('deployed code', { timeout: 60_000 }, () => {
     assert.equal(bundles.sha256(new Uint8Array()).slice(0, 8), 'e3b0c442');
   });
 
-  test('that cannot be imported is refused, and nobody else is hurt', async (t) => {
+  test('that cannot be imported is refused, and the process survives', async (t) => {
     const boom = "import { module } from 'remuster';\n\nthrow new Error('no database');\nexport const a = module;\n";
     const files = {
       ...{ 'boom.ts': boom, 'modules/exits.mjs': 'process.exit(7);', 'modules/loops.mjs': 'for (;;) {}' },
@@ -111,17 +111,17 @@ describe('deployed code', { timeout: 60_000 }, () => {
       'modules/named.mjs': 'export const a = { name: "A b", methods: { b() {} } };',
     };
     const folder = folderWith(t, files);
-    const [bundles, hasty] = [open(t, folder, 60_000), open(t, folder, 500)];
-    const fault = (name: string, by = bundles): Promise<string> =>
-      refused('BUNDLE_INVALID', check(by, `modules/${name}.mjs`));
+    const [bundles, impatient] = [open(t, folder, 60_000), open(t, folder, 500)];
+    const errorOf = (name: string, by = bundles): Promise<string> =>
+      rejection('BUNDLE_INVALID', check(by, `modules/${name}.mjs`));
     writeFileSync(join(folder, 'modules/boom.mjs'), await bundleModule(join(folder, 'boom.ts')));
-    assert.match(await fault('boom'), /^boom\.ts:3:7: Error: no database$/);
-    assert.match(await fault('exits'), /ended its process with code 7/);
-    assert.match(await fault('loops', hasty), /not imported within 500 ms/);
-    assert.match(await fault('eats'), /memory/);
-    assert.match(await fault('waits', hasty), /not imported within 500 ms/);
-    assert.match(await fault('odd'), /the method b of a is no function/);
-    assert.match(await fault('named'), /cannot be the name of a module/);
+    assert.match(await errorOf('boom'), /^boom\.ts:3:7: Error: no database$/);
+    assert.match(await errorOf('exits'), /ended its process with exit code 7/);
+    assert.match(await errorOf('loops', impatient), /not imported within 500 ms/);
+    assert.match(await errorOf('eats'), /memory/);
+    assert.match(await errorOf('waits', impatient), /not imported within 500 ms/);
+    assert.match(await errorOf('odd'), /the method b of the module a is not a function/);
+    assert.match(await errorOf('named'), /cannot be the name of a module/);
     assert.deepEqual(await check(bundles, 'modules/nothing.mjs'), []);
   });
 });

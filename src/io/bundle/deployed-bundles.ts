@@ -1,6 +1,6 @@
 /**
- * Imports deployed bundles into this process. First tries one in a thread with bounded memory and time, so that a bad
- * bundle cannot end the node.
+ * Imports deployed bundles into this process. `check` imports one in a thread with bounded memory and time first, so
+ * that a bad bundle cannot end the node.
  */
 import { hash } from 'node:crypto';
 import { registerHooks, setSourceMapsSupport } from 'node:module';
@@ -16,18 +16,18 @@ export type ExportedModule = { readonly name: string; readonly methods: readonly
 
 export type DeployedBundles = {
   sha256(bytes: Uint8Array): string;
-  /** Everything that the file exports. */
+  /** Returns all exports of the file. */
   load(path: string, done: Done<readonly unknown[]>): void;
-  /** The modules that it exports; BUNDLE_INVALID says what is wrong with it, in the lines of its author. */
+  /** Returns the exported modules, or BUNDLE_INVALID with the line of the author's source. */
   check(path: string, done: Done<readonly ExportedModule[]>): void;
   close(): void;
 };
 
-/** What the thread is given, and what it answers. */
+/** Input and output of the check thread. */
 export type BundleCheckRequest = { readonly url: string; readonly folder: string; readonly entries: PackageEntries };
-export type BundleCheckReply = { readonly modules: readonly ExportedModule[] } | { readonly fault: string };
+export type BundleCheckReply = { readonly modules: readonly ExportedModule[] } | { readonly error: string };
 
-/** Entries of the package by name, with the files of the copy that runs. */
+/** URLs of the entries of the running package, by import name. */
 export type PackageEntries = Readonly<Record<string, string>>;
 
 const checkTimeoutMs = 10_000;
@@ -40,16 +40,16 @@ export function openDeployedBundles(
 ): DeployedBundles {
   const urlOf = (path: string): string => pathToFileURL(join(root, path)).href;
   const folder = urlOf('modules/');
-  const withdraw = registerPackageEntries(folder, entries);
+  const unregister = registerPackageEntries(folder, entries);
   return {
     sha256: sha256Hex,
     load: (path, done) => {
-      // So that the stack of an error names the lines of the author.
+      // Stack traces then name the lines of the author.
       setSourceMapsSupport(true, { nodeModules: false, generatedCode: false });
-      void ended(loadModules([join(root, path)]), done);
+      void report(loadModules([join(root, path)]), done);
     },
-    check: (path, done) => void ended(checked({ url: urlOf(path), folder, entries }, timeoutMs), done),
-    close: withdraw,
+    check: (path, done) => void report(checkInThread({ url: urlOf(path), folder, entries }, timeoutMs), done),
+    close: unregister,
   };
 }
 
@@ -57,19 +57,19 @@ export function sha256Hex(bytes: Uint8Array): string {
   return hash('sha256', bytes, 'hex');
 }
 
-/** What is imported from that folder gets our own copy of the package, wherever that is installed. */
+/** Modules in `folder` import the running copy of the package, wherever that is installed. */
 export function registerPackageEntries(folder: string, entries: PackageEntries): () => void {
   const hooks = registerHooks({
     resolve: (specifier, context, next) => {
       const url = Object.hasOwn(entries, specifier) ? entries[specifier] : undefined;
-      const isOurs = context.parentURL?.startsWith(folder) === true;
-      return url === undefined || !isOurs ? next(specifier, context) : { url, shortCircuit: true };
+      const isInFolder = context.parentURL?.startsWith(folder) === true;
+      return url === undefined || !isInFolder ? next(specifier, context) : { url, shortCircuit: true };
     },
   });
   return () => hooks.deregister();
 }
 
-async function ended<T>(work: Promise<T>, done: Done<T>): Promise<void> {
+async function report<T>(work: Promise<T>, done: Done<T>): Promise<void> {
   let outcome: Outcome<T>;
   try {
     outcome = success(await work);
@@ -79,24 +79,24 @@ async function ended<T>(work: Promise<T>, done: Done<T>): Promise<void> {
   callInMicrotask(done, outcome);
 }
 
-async function checked(order: BundleCheckRequest, timeoutMs: number): Promise<readonly ExportedModule[]> {
+async function checkInThread(request: BundleCheckRequest, timeoutMs: number): Promise<readonly ExportedModule[]> {
   const worker = new Worker(entryUrl(import.meta.url, 'bundle-check-thread'), {
-    workerData: order,
+    workerData: request,
     execArgv: [],
-    // What it prints while it is tried is not for the output of the node.
+    // Keeps the output of the bundle out of the output of the node.
     stdout: true,
     stderr: true,
     resourceLimits: { maxOldGenerationSizeMb: checkMemoryMb },
   });
   const { promise, resolve } = Promise.withResolvers<BundleCheckReply>();
-  const timer = setTimeout(() => resolve({ fault: `it was not imported within ${timeoutMs} ms` }), timeoutMs);
-  worker.once('message', (answer: BundleCheckReply) => resolve(answer));
-  worker.once('error', (error: unknown) => resolve({ fault: error instanceof Error ? error.message : String(error) }));
-  worker.once('exit', (code) => resolve({ fault: `it ended its process with code ${code} while it was imported` }));
+  const timer = setTimeout(() => resolve({ error: `it was not imported within ${timeoutMs} ms` }), timeoutMs);
+  worker.once('message', (reply: BundleCheckReply) => resolve(reply));
+  worker.once('error', (error: unknown) => resolve({ error: error instanceof Error ? error.message : String(error) }));
+  worker.once('exit', (code) => resolve({ error: `its import ended its process with exit code ${code}` }));
   try {
-    const answer = await promise;
-    if ('modules' in answer) return answer.modules;
-    throw new RemusterError('BUNDLE_INVALID', answer.fault);
+    const reply = await promise;
+    if ('modules' in reply) return reply.modules;
+    throw new RemusterError('BUNDLE_INVALID', reply.error);
   } finally {
     clearTimeout(timer);
     await worker.terminate();

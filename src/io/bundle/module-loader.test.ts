@@ -17,18 +17,18 @@ function folderWith(t: TestContext, files: Readonly<Record<string, string>>): st
   return folder;
 }
 
-async function refusal(...[paths, from, timeoutMs]: Parameters<typeof loadModules>): Promise<string> {
+async function loadError(...[paths, from, timeoutMs]: Parameters<typeof loadModules>): Promise<string> {
   try {
     await loadModules(paths, from, timeoutMs);
   } catch (error) {
     assert.ok(isRemusterError(error, 'BAD_ARGUMENT'), String(error));
     return error.message;
   }
-  return assert.fail('it was loaded');
+  return assert.fail('the modules were loaded');
 }
 
-describe('modules of a configuration', () => {
-  test('are files in JavaScript and TypeScript, with every export of them, each once', async (t) => {
+describe('loadModules', () => {
+  test('returns every export of JavaScript and TypeScript files once', async (t) => {
     const folder = folderWith(t, {
       'one.mjs': 'export const a = { name: "a" }; export default a; export const b = 2;',
       'sub/two.ts': 'type Name = { name: string }; export const c: Name = { name: "c" };',
@@ -38,7 +38,7 @@ describe('modules of a configuration', () => {
     assert.deepEqual(await loadModules([]), []);
   });
 
-  test('are packages that are installed beside the configuration', async (t) => {
+  test('finds packages that are installed beside the configuration', async (t) => {
     const folder = folderWith(t, {
       'node_modules/counters/package.json':
         '{ "name": "counters", "type": "module", "exports": { ".": { "import": "./main.js" }, "./more": "./more.js" } }',
@@ -49,7 +49,7 @@ describe('modules of a configuration', () => {
     assert.deepEqual(await loadModules(['counters/more'], folder), ['from a package']);
   });
 
-  test('are refused with their path and the reason', async (t) => {
+  test('fails with the path and the reason', async (t) => {
     const folder = folderWith(t, {
       'throws.mjs': 'throw new Error("no database\\n  here")',
       'wrong.ts': 'export const a = ;',
@@ -57,15 +57,15 @@ describe('modules of a configuration', () => {
       'waits.mjs': 'await new Promise(() => setTimeout(() => {}, 1000)); export const a = 1;',
     });
     assert.match(
-      await refusal(['./throws.mjs'], folder),
+      await loadError(['./throws.mjs'], folder),
       /^the module ".\/throws.mjs" cannot be loaded: no database here$/,
     );
-    assert.match(await refusal(['wrong.ts'], folder), /"wrong.ts" cannot be loaded: ./);
-    assert.match(await refusal(['empty.mjs'], folder), /"empty.mjs" cannot be loaded: it exports nothing/);
-    assert.match(await refusal(['./nowhere.ts'], folder), /"\.\/nowhere\.ts" cannot be loaded: Cannot find/);
-    assert.match(await refusal(['no-such-package'], folder), /"no-such-package" cannot be loaded: Cannot find/);
+    assert.match(await loadError(['wrong.ts'], folder), /"wrong.ts" cannot be loaded: ./);
+    assert.match(await loadError(['empty.mjs'], folder), /"empty.mjs" cannot be loaded: it exports nothing/);
+    assert.match(await loadError(['./nowhere.ts'], folder), /"\.\/nowhere\.ts" cannot be loaded: Cannot find/);
+    assert.match(await loadError(['no-such-package'], folder), /"no-such-package" cannot be loaded: Cannot find/);
     assert.match(
-      await refusal(['waits.mjs'], folder, 50),
+      await loadError(['waits.mjs'], folder, 50),
       /"waits.mjs" cannot be loaded: it did not load within 50 ms/,
     );
   });

@@ -1,6 +1,6 @@
 /**
- * Imports modules that a node's configuration names (files or packages), within a deadline. Validates none of the
- * exports.
+ * Imports the modules that the configuration of a node names (files or packages), within a deadline. Does not validate
+ * the exports.
  */
 import { existsSync } from 'node:fs';
 import { registerHooks } from 'node:module';
@@ -12,8 +12,8 @@ const loadTimeoutMs = 30_000;
 const reasonCharactersMax = 500;
 
 /**
- * A path is relative to `from`; what is no file there is the name of a package that is installed there. BAD_ARGUMENT
- * names the path and the reason.
+ * A path is relative to `from`; if there is no such file, it is the name of a package that is installed there. Fails
+ * with BAD_ARGUMENT, which names the path and the reason.
  */
 export async function loadModules(
   paths: readonly string[],
@@ -28,7 +28,7 @@ export async function loadModules(
 async function exportsOf(path: string, from: string, timeoutMs: number): Promise<readonly unknown[]> {
   let namespace: object;
   try {
-    namespace = await withDeadline(imported(path, from), timeoutMs);
+    namespace = await withDeadline(importPath(path, from), timeoutMs);
   } catch (error) {
     throw unloadable(path, reasonOf(error));
   }
@@ -37,7 +37,7 @@ async function exportsOf(path: string, from: string, timeoutMs: number): Promise
   return values;
 }
 
-function imported(path: string, from: string): Promise<object> {
+function importPath(path: string, from: string): Promise<object> {
   const file = resolve(from, path);
   const isFile = existsSync(file);
   if (isFile || path.startsWith('.') || path.startsWith('/')) return importUrl(pathToFileURL(file).href);
@@ -48,16 +48,16 @@ async function importUrl(url: string): Promise<object> {
   return (await import(url)) as object;
 }
 
-/** As if a file in that folder imported it: the package is installed beside the configuration, not beside us. */
+/** Resolves the package as a file in folder `from` would: it is installed beside the configuration, not beside Remuster. */
 async function importPackage(name: string, from: string): Promise<object> {
   const parentURL = pathToFileURL(join(resolve(from), 'modules.js')).href;
-  const wanted = `remuster-package:${name}`;
+  const alias = `remuster-package:${name}`;
   const hooks = registerHooks({
     resolve: (specifier, context, next) =>
-      specifier === wanted ? next(name, { ...context, parentURL }) : next(specifier, context),
+      specifier === alias ? next(name, { ...context, parentURL }) : next(specifier, context),
   });
   try {
-    return await importUrl(wanted);
+    return await importUrl(alias);
   } finally {
     hooks.deregister();
   }

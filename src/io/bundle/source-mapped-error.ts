@@ -1,11 +1,11 @@
-/** An error message with the line of the author's source, by the bundle's source map. */
+/** Adds the line of the author's source to an error message, by the source map of the bundle. */
 import { deployedSourceScheme } from './bundler.ts';
 
-/** With the line of the author, if the stack knows it. */
+/** `file.ts:3:7: Error: message`, without the position if the stack has none. */
 export function sourceMappedMessage(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const frame = error.stack?.split('\n').find((line) => line.includes(deployedSourceScheme));
-  const [, place] = new RegExp(`${deployedSourceScheme}([^)\\s]+)`).exec(frame ?? '') ?? [];
+  const [, position] = new RegExp(`${deployedSourceScheme}([^)\\s]+)`).exec(frame ?? '') ?? [];
   const text = `${error.name}: ${error.message}`;
-  return place === undefined ? text : `${place}: ${text}`;
+  return position === undefined ? text : `${position}: ${text}`;
 }

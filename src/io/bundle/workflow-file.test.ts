@@ -1,4 +1,4 @@
-/** Files with workflows: one piece of code with a hash, imported once, and errors in the lines of the author. */
+/** Workflow files: one bundle with a hash, imported once, with errors that name the author's lines. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -12,13 +12,13 @@ const folder = mkdtempSync(join(tmpdir(), 'remuster-workflow-file-'));
 after(() => rmSync(folder, { recursive: true }));
 const entries = { remuster: new URL('../../index.ts', import.meta.url).href };
 
-function written(name: string, text: string): string {
+function writeSource(name: string, text: string): string {
   const file = join(folder, name);
   writeFileSync(file, text);
   return file;
 }
 
-async function refused(file: string, code: ErrorCode, pattern: RegExp, bytesMax = 1_000_000): Promise<void> {
+async function assertRejected(file: string, code: ErrorCode, pattern: RegExp, bytesMax = 1_000_000): Promise<void> {
   await assert.rejects(openWorkflowFile(file, entries, bytesMax), (error) => {
     assert.ok(isRemusterError(error, code), String(error));
     assert.match(error.message, pattern);
@@ -26,9 +26,9 @@ async function refused(file: string, code: ErrorCode, pattern: RegExp, bytesMax 
   });
 }
 
-test('a file and all it imports become one piece of code that uses our own copy of the package', async () => {
-  written('helper.ts', 'export const vus: number = 3;');
-  const file = written(
+test('a file and its imports become one bundle that uses the running copy of the package', async () => {
+  writeSource('helper.ts', 'export const vus: number = 3;');
+  const file = writeSource(
     'load.ts',
     `import { workflow } from 'remuster';
      import { vus } from './helper.ts';
@@ -42,40 +42,45 @@ test('a file and all it imports become one piece of code that uses our own copy 
   assert.match(new TextDecoder().decode(first.code), /from "remuster"[\s\S]*sourceMappingURL=data:/);
 });
 
-test('the same code is imported once, however often and at once it is opened; other code is imported anew', async () => {
+test('the same code is imported once, also when it is opened concurrently; changed code is imported again', async () => {
   const count = 'importsOfOnce';
   const text = `globalThis.${count} = (globalThis.${count} ?? 0) + 1; export const one = 1;`;
-  const file = written('once.ts', text);
+  const file = writeSource('once.ts', text);
   const open = async (): Promise<object> => (await openWorkflowFile(file, entries, 1_000_000)).exports;
   const [first, second] = await Promise.all([open(), open()]);
   assert.equal(first, second);
   assert.equal(await open(), first);
   assert.equal(Reflect.get(globalThis, count), 1);
-  written('once.ts', `${text} export const two = 2;`);
+  writeSource('once.ts', `${text} export const two = 2;`);
   assert.deepEqual(Object.keys(await open()), ['one', 'two']);
   assert.equal(Reflect.get(globalThis, count), 2);
 });
 
-test('code that could not be imported is tried again', async () => {
-  const file = written('moody.ts', `if (globalThis.isMoody) throw new Error('not now'); export const one = 1;`);
-  Reflect.set(globalThis, 'isMoody', true);
-  await refused(file, 'BUNDLE_INVALID', /not now/);
-  Reflect.set(globalThis, 'isMoody', false);
+test('a failed import is retried by the next open', async () => {
+  const file = writeSource('flaky.ts', `if (globalThis.isFailing) throw new Error('not now'); export const one = 1;`);
+  Reflect.set(globalThis, 'isFailing', true);
+  await assertRejected(file, 'BUNDLE_INVALID', /not now/);
+  Reflect.set(globalThis, 'isFailing', false);
   assert.deepEqual(Object.keys((await openWorkflowFile(file, entries, 1_000_000)).exports), ['one']);
 });
 
-test('what is wrong is told in the lines of the author, and nothing is left behind', async () => {
+test('an error names the line of the author, and no temporary folder is left', async () => {
   const left = (): readonly string[] => readdirSync(tmpdir()).filter((name) => name.startsWith('remuster-workflow-'));
   const before = left();
-  await refused(join(folder, 'none.ts'), 'BAD_ARGUMENT', /no file/);
-  await refused(written('syntax.ts', 'export const a = ;'), 'BUNDLE_INVALID', /syntax\.ts:1/);
-  await refused(written('missing.ts', `import './nowhere.ts';`), 'BUNDLE_INVALID', /nowhere/);
-  await refused(
-    written('throws.ts', `\n\nthrow new TypeError('not today');`),
+  await assertRejected(join(folder, 'none.ts'), 'BAD_ARGUMENT', /no file/);
+  await assertRejected(writeSource('syntax.ts', 'export const a = ;'), 'BUNDLE_INVALID', /syntax\.ts:1/);
+  await assertRejected(writeSource('missing.ts', `import './nowhere.ts';`), 'BUNDLE_INVALID', /nowhere/);
+  await assertRejected(
+    writeSource('throws.ts', `\n\nthrow new TypeError('not today');`),
     'BUNDLE_INVALID',
     /throws\.ts:3.*not today/,
   );
-  await refused(written('large.ts', `export const a = '${'x'.repeat(2_000)}';`), 'TOO_LARGE', /2000 may be/, 2_000);
+  await assertRejected(
+    writeSource('large.ts', `export const a = '${'x'.repeat(2_000)}';`),
+    'TOO_LARGE',
+    /at most 2000/,
+    2_000,
+  );
   assert.deepEqual(
     left().filter((name) => !before.includes(name) && !name.includes('-file-')),
     [],

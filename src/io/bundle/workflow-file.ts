@@ -1,9 +1,7 @@
 /**
- * Bundles a workflow file, names it by hash, imports it once to read its facts. What is read is what will run. Starts
- * nothing.
- *
- * Code that was imported stays in the process for ever: the same code is not imported again, so that whoever submits a
- * file all day long does not grow.
+ * Bundles a workflow file, names it by its hash and imports it to read the workflows. The imported bytes are those that
+ * will run. Starts no workflow. Imported code stays in the process, so the same bundle is imported only once: a process
+ * that submits a file all day does not grow.
  */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -21,51 +19,54 @@ import { type PackageEntries, registerPackageEntries } from './deployed-bundles.
 export type WorkflowFile = { readonly sha256: string; readonly code: Uint8Array; readonly exports: object };
 
 const importTimeoutMs = 30_000;
-const faultCharactersMax = 1_000;
-const knownMax = 100;
-/** By hash, and what the code means by the names of our package. */
-const known = new BoundedLru<string, Promise<object>>(knownMax);
+const errorCharactersMax = 1_000;
+const importedMax = 100;
+/** Imported bundles by hash and package entries. */
+const importedBundles = new BoundedLru<string, Promise<object>>(importedMax);
 
-/** BUNDLE_INVALID names what is wrong, in the lines of the author; TOO_LARGE. */
+/** Fails with BUNDLE_INVALID, which names the author's line, or with TOO_LARGE. */
 export async function openWorkflowFile(file: string, entries: PackageEntries, bytesMax: number): Promise<WorkflowFile> {
   if (!existsSync(file)) throw new RemusterError('BAD_ARGUMENT', `there is no file ${JSON.stringify(file)}`);
   const code = await bundleModule(file);
   if (code.length > bytesMax)
-    throw new RemusterError('TOO_LARGE', `the bundle of ${file} has ${code.length} bytes, and ${bytesMax} may be`);
+    throw new RemusterError(
+      'TOO_LARGE',
+      `the bundle of ${file} has ${code.length} bytes, at most ${bytesMax} are allowed`,
+    );
   const sha256 = createHash('sha256').update(code).digest('hex');
-  return { sha256, code, exports: await importedOnce(sha256, code, entries) };
+  return { sha256, code, exports: await importOnce(sha256, code, entries) };
 }
 
-function importedOnce(sha256: string, code: Uint8Array, entries: PackageEntries): Promise<object> {
+function importOnce(sha256: string, code: Uint8Array, entries: PackageEntries): Promise<object> {
   const key = `${sha256} ${JSON.stringify(entries)}`;
-  const before = known.get(key);
-  if (before !== undefined) return before;
-  const importing = imported(code, entries);
-  known.set(key, importing);
-  // It may depend on what changes: the next one tries again.
-  importing.catch(() => void known.delete(key));
+  const known = importedBundles.get(key);
+  if (known !== undefined) return known;
+  const importing = importCode(code, entries);
+  importedBundles.set(key, importing);
+  // A failed import is retried by the next call: the code may depend on something that changes.
+  importing.catch(() => void importedBundles.delete(key));
   return importing;
 }
 
-async function imported(code: Uint8Array, entries: PackageEntries): Promise<object> {
+async function importCode(code: Uint8Array, entries: PackageEntries): Promise<object> {
   const folder = await mkdtemp(join(tmpdir(), 'remuster-workflow-'));
   const url = pathToFileURL(join(folder, 'workflows.mjs')).href;
-  const withdraw = registerPackageEntries(pathToFileURL(folder).href, entries);
-  // So that the stack of an error names the lines of the author.
+  const unregister = registerPackageEntries(pathToFileURL(folder).href, entries);
+  // Stack traces then name the lines of the author.
   setSourceMapsSupport(true, { nodeModules: false, generatedCode: false });
-  const { promise: late, reject } = Promise.withResolvers<never>();
+  const { promise: timeout, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(
     () => reject(new Error(`it was not imported within ${importTimeoutMs} ms`)),
     importTimeoutMs,
   );
   try {
     await writeFile(join(folder, 'workflows.mjs'), code);
-    return await Promise.race([import(url) as Promise<object>, late]);
+    return await Promise.race([import(url) as Promise<object>, timeout]);
   } catch (error) {
-    throw new RemusterError('BUNDLE_INVALID', sourceMappedMessage(error).slice(0, faultCharactersMax));
+    throw new RemusterError('BUNDLE_INVALID', sourceMappedMessage(error).slice(0, errorCharactersMax));
   } finally {
     clearTimeout(timer);
-    withdraw();
+    unregister();
     await rm(folder, { recursive: true, force: true });
   }
 }

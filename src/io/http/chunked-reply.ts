@@ -1,6 +1,4 @@
-/**
- * Writes a reply chunk by chunk, no faster than the client reads. A stalled or closed client ends it and its producer.
- */
+/** Writes a reply chunk by chunk, no faster than the client reads. A stalled or closed client ends the producer too. */
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { RemusterError } from '../../base/errors.ts';
@@ -15,18 +13,18 @@ export async function writeChunkedReply(
   { status, contentType, chunks }: Chunked,
   stallMs: number = stallMsMax,
 ): Promise<void> {
-  // The connection ends with the answer, so that closing the server does not wait for the next request.
+  // `close` ends the connection with the reply, so that a closing server does not wait for the next request.
   response.writeHead(status, { 'content-type': `${contentType}; charset=utf-8`, connection: 'close' });
   if (response.req.method === 'HEAD') return void response.end();
   response.on('error', () => response.destroy());
   for await (const chunk of chunks) {
-    if (response.destroyed) throw new RemusterError('CANCELLED', 'the client is gone');
-    if (!response.write(chunk)) await drained(response, stallMs);
+    if (response.destroyed) throw new RemusterError('CANCELLED', 'the client closed the connection');
+    if (!response.write(chunk)) await waitForDrain(response, stallMs);
   }
   response.end();
 }
 
-async function drained(response: ServerResponse, stallMs: number): Promise<void> {
+async function waitForDrain(response: ServerResponse, stallMs: number): Promise<void> {
   const ending = new AbortController();
   const signal = AbortSignal.any([ending.signal, AbortSignal.timeout(stallMs)]);
   try {

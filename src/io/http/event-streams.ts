@@ -1,6 +1,6 @@
 /**
- * Server-sent events for a bounded number of clients with bounded buffers. A comment is sent now and then, to notice a
- * client that is gone. A slow client is disconnected and resumes by last event id.
+ * Server-sent events for a bounded number of clients with bounded buffers. Keep-alive comments detect closed
+ * connections. A slow client is disconnected and resumes by last event id.
  */
 import type { ServerResponse } from 'node:http';
 import { RemusterError } from '../../base/errors.ts';
@@ -19,47 +19,47 @@ export const defaultEventStreamLimits: EventStreamLimits = {
 };
 
 export class EventStreams {
-  readonly #bounds: EventStreamLimits;
+  readonly #limits: EventStreamLimits;
   readonly #clients = new Set<ServerResponse>();
 
-  constructor(bounds: EventStreamLimits) {
-    this.#bounds = bounds;
+  constructor(limits: EventStreamLimits) {
+    this.#limits = limits;
   }
 
   open(response: ServerResponse, start: (send: SendServerSentEvent, end: () => void) => () => void): void {
-    if (this.#clients.size >= this.#bounds.clientsMax) {
-      throw new RemusterError('CAPACITY', `more than ${this.#bounds.clientsMax} event streams`);
+    if (this.#clients.size >= this.#limits.clientsMax) {
+      throw new RemusterError('CAPACITY', `${this.#limits.clientsMax} event streams are open already`);
     }
     this.#clients.add(response);
     response.writeHead(200, {
       'content-type': 'text/event-stream; charset=utf-8',
       'x-accel-buffering': 'no',
-      // The connection ends with the stream, so that closing the server does not wait for it.
+      // `close` ends the connection with the stream, so that a closing server does not wait for it.
       connection: 'close',
     });
     response.flushHeaders();
     const write = (text: string): boolean => this.#write(response, text);
-    const beat = setInterval(() => write(':\n\n'), this.#bounds.keepAliveMs);
+    const keepAlive = setInterval(() => write(':\n\n'), this.#limits.keepAliveMs);
     let stop: (() => void) | undefined;
-    let isOver = false;
+    let isClosed = false;
     response.once('close', () => {
-      isOver = true;
-      clearInterval(beat);
+      isClosed = true;
+      clearInterval(keepAlive);
       this.#clients.delete(response);
       stop?.();
     });
     response.on('error', () => response.destroy());
     try {
       stop = start(
-        (event) => write(printed(event)),
+        (event) => write(encodeEvent(event)),
         () => response.end(),
       );
     } catch (error) {
       response.destroy();
       throw error;
     }
-    // The client may have been cut off while `start` was sending.
-    if (isOver) stop();
+    // The connection may have closed while `start` was sending.
+    if (isClosed) stop();
   }
 
   close(): void {
@@ -69,13 +69,13 @@ export class EventStreams {
   #write(response: ServerResponse, text: string): boolean {
     if (response.destroyed || response.writableEnded || !this.#clients.has(response)) return false;
     response.write(text);
-    if (response.writableLength <= this.#bounds.bufferBytesMax) return true;
+    if (response.writableLength <= this.#limits.bufferBytesMax) return true;
     response.destroy();
     return false;
   }
 }
 
-function printed({ id, event, data }: ServerSentEvent): string {
+function encodeEvent({ id, event, data }: ServerSentEvent): string {
   const lines = [`data: ${JSON.stringify(data) ?? 'null'}`];
   if (event !== undefined) lines.unshift(`event: ${oneLine(event)}`);
   if (id !== undefined) lines.unshift(`id: ${oneLine(id)}`);

@@ -31,9 +31,9 @@ const routes: ApiRoute[] = [
   { method: 'GET', path: '/never', handler: () => new Promise(() => undefined) },
 ];
 
-type Site = HttpServer & { readonly logged: string[] };
+type TestServer = HttpServer & { readonly logged: string[] };
 
-async function open(t: TestContext, options: Partial<HttpServerOptions> = {}): Promise<Site> {
+async function open(t: TestContext, options: Partial<HttpServerOptions> = {}): Promise<TestServer> {
   const logged: string[] = [];
   const server = await openHttpServer({
     host: '127.0.0.1',
@@ -53,8 +53,8 @@ type Reply = {
   readonly code: string;
 };
 
-/** fetch would not let us lie about Host. */
-async function ask(
+/** Uses node:http, because fetch does not allow a wrong Host header. */
+async function request(
   { port }: HttpServer,
   target: string,
   options: { method?: string; headers?: Record<string, string>; body?: string | Uint8Array } = {},
@@ -77,24 +77,24 @@ async function ask(
   return { status: response.statusCode, headers: response.headers, text, code: shape };
 }
 
-describe('the HTTP server answers', { timeout: 30_000 }, () => {
-  it('with what the handler gives: JSON, text, params, query and body', async (t) => {
-    const site = await open(t);
-    const reply = await ask(site, '/v1/echo/a%20b?x=1&x=2&y', { body: '{"n":[1]}' });
+describe('the HTTP server', { timeout: 30_000 }, () => {
+  it('passes params, query and body to the handler, and replies with its JSON or text', async (t) => {
+    const server = await open(t);
+    const reply = await request(server, '/v1/echo/a%20b?x=1&x=2&y', { body: '{"n":[1]}' });
     assert.equal(reply.headers['content-type'], 'application/json; charset=utf-8');
     assert.deepEqual(JSON.parse(reply.text), { params: { name: 'a b' }, query: { x: '2', y: '' }, body: { n: [1] } });
-    const metrics = await ask(site, '/metrics');
+    const metrics = await request(server, '/metrics');
     assert.deepEqual(
       [metrics.status, metrics.text, metrics.headers['content-type']],
       [200, 'up 1\n', 'text/plain; charset=utf-8'],
     );
-    assert.equal((await ask(site, '/metrics', { method: 'HEAD' })).text, '');
+    assert.equal((await request(server, '/metrics', { method: 'HEAD' })).text, '');
   });
 
-  it('with security headers, whatever the answer', async (t) => {
-    const site = await open(t);
+  it('sends security headers with every reply', async (t) => {
+    const server = await open(t);
     for (const path of ['/livez', '/nothing', '/bug']) {
-      const { headers } = await ask(site, path);
+      const { headers } = await request(server, path);
       assert.match(String(headers['content-security-policy']), /default-src 'self'.*frame-ancestors 'none'/);
       assert.equal(headers['x-content-type-options'], 'nosniff');
       assert.equal(headers['cache-control'], 'no-store');
@@ -103,44 +103,44 @@ describe('the HTTP server answers', { timeout: 30_000 }, () => {
     }
   });
 
-  it('with the one error shape, and without details of a bug', async (t) => {
-    const site = await open(t);
-    const coded = await ask(site, '/coded');
+  it('replies to every failure with a serialized error, without details of a bug', async (t) => {
+    const server = await open(t);
+    const coded = await request(server, '/coded');
     assert.equal(coded.status, 503);
     assert.equal(coded.headers['retry-after'], '1');
     const { error } = JSON.parse(coded.text) as { error: Record<string, unknown> };
     assert.deepEqual(Object.keys(error), ['code', 'message', 'hint', 'stateChanged', 'retryable']);
     assert.deepEqual(
       [error['code'], error['message'], error['stateChanged']],
-      // What the instance says: the row says maybe.
+      // The instance overrides the `maybe` of its row in the error table.
       ['NO_QUORUM', 'two of three voters are gone', 'no'],
     );
-    const bug = await ask(site, '/bug');
+    const bug = await request(server, '/bug');
     assert.deepEqual([bug.status, bug.code], [500, 'INTERNAL']);
     assert.doesNotMatch(bug.text, /secret|TypeError|not a function/);
-    assert.deepEqual(site.logged, ['error an HTTP handler failed']);
-    const unknown = await ask(site, '/v2/nothing');
+    assert.deepEqual(server.logged, ['error an HTTP handler failed']);
+    const unknown = await request(server, '/v2/nothing');
     assert.deepEqual([unknown.status, unknown.code], [404, 'UNKNOWN_METHOD']);
-    const wrong = await ask(site, '/v1/echo/x');
+    const wrong = await request(server, '/v1/echo/x');
     assert.deepEqual([wrong.status, wrong.headers.allow], [405, 'POST']);
   });
 
-  it('with DEADLINE when the handler does not', async (t) => {
-    const reply = await ask(await open(t, { answerMsMax: 50 }), '/never');
+  it('replies with DEADLINE when the handler does not reply in time', async (t) => {
+    const reply = await request(await open(t, { replyMsMax: 50 }), '/never');
     assert.deepEqual([reply.status, reply.code], [504, 'DEADLINE']);
   });
 
-  it('only bodies of JSON within the bound', async (t) => {
-    const site = await open(t);
+  it('accepts only JSON bodies within the size limit', async (t) => {
+    const server = await open(t);
     const post = (body: string | Uint8Array, headers: Record<string, string> = {}) =>
-      ask(site, '/v1/echo/x', { body, headers });
+      request(server, '/v1/echo/x', { body, headers });
     assert.equal((await post('{"a":')).code, 'BAD_ARGUMENT');
     assert.equal((await post('{}', { 'content-type': 'text/plain' })).code, 'BAD_ARGUMENT');
     assert.equal((await post(Uint8Array.from([0x22, 0xff, 0x22]))).code, 'BAD_ARGUMENT');
     assert.equal((await post('{"__proto__":{"admin":true},"\\u005f_proto__":1,"a":1}')).text.includes('admin'), false);
     const exact = `"${'x'.repeat(9_999_998)}"`;
     assert.equal((await post(exact)).status, 200);
-    const tooLarge = await ask(site, '/v1/echo/x', {
+    const tooLarge = await request(server, '/v1/echo/x', {
       body: '',
       headers: { 'content-length': '10000001' },
       method: 'POST',
@@ -148,86 +148,84 @@ describe('the HTTP server answers', { timeout: 30_000 }, () => {
     assert.deepEqual([tooLarge.status, tooLarge.code], [413, 'TOO_LARGE']);
   });
 
-  it('garbage with 400, and lives on', async (t) => {
-    const site = await open(t);
-    const socket = connect(site.port, '127.0.0.1');
+  it('replies to garbage with 400 and keeps running', async (t) => {
+    const server = await open(t);
+    const socket = connect(server.port, '127.0.0.1');
     socket.end('\u0016\u0003\u0001 this is not HTTP\r\n\r\n');
     const [chunk] = (await once(socket, 'data')) as [Buffer];
     assert.match(chunk.toString(), /^HTTP\/1.1 400/);
-    assert.equal((await ask(site, '/%ff%zz')).status, 404);
-    assert.equal((await ask(site, '/v1/echo/%ff', { body: '{}' })).code, 'BAD_ARGUMENT');
-    assert.equal((await ask(site, '//')).status, 404);
-    assert.equal((await ask(site, '/livez')).status, 200);
+    assert.equal((await request(server, '/%ff%zz')).status, 404);
+    assert.equal((await request(server, '/v1/echo/%ff', { body: '{}' })).code, 'BAD_ARGUMENT');
+    assert.equal((await request(server, '//')).status, 404);
+    assert.equal((await request(server, '/livez')).status, 200);
   });
-});
 
-describe('the HTTP server refuses', { timeout: 30_000 }, () => {
-  it('foreign Host and Origin headers', async (t) => {
-    const site = await open(t);
+  it('refuses foreign Host and Origin headers', async (t) => {
+    const server = await open(t);
     const status = async (headers: Record<string, string>): Promise<number> =>
-      (await ask(site, '/livez', { headers })).status;
+      (await request(server, '/livez', { headers })).status;
     for (const host of [
-      'evil.example',
-      `evil.example:${site.port}`,
-      'localhost.evil.example',
+      'hostile.example',
+      `hostile.example:${server.port}`,
+      'localhost.hostile.example',
       '8.8.8.8',
       'a@localhost',
     ]) {
       assert.equal(await status({ host }), 403, host);
     }
-    for (const host of ['localhost', `LOCALHOST:${site.port}`, '127.0.0.1', '[::1]:80'])
+    for (const host of ['localhost', `LOCALHOST:${server.port}`, '127.0.0.1', '[::1]:80'])
       assert.equal(await status({ host }), 200, host);
-    const host = `127.0.0.1:${site.port}`;
+    const host = `127.0.0.1:${server.port}`;
     assert.equal(await status({ host, origin: `http://${host}` }), 200);
-    for (const origin of ['http://evil.example', 'null', 'http://127.0.0.1:1', `http://${host}.evil.example`]) {
+    for (const origin of ['http://hostile.example', 'null', 'http://127.0.0.1:1', `http://${host}.hostile.example`]) {
       assert.equal(await status({ host, origin }), 403, origin);
     }
   });
 
-  it('changes without the token on loopback, when one is set', async (t) => {
-    const site = await open(t, { token });
-    const post = (headers: Record<string, string>) => ask(site, '/v1/echo/x', { body: '{}', headers });
+  it('refuses on loopback writes without the token, if there is one', async (t) => {
+    const server = await open(t, { token });
+    const post = (headers: Record<string, string>) => request(server, '/v1/echo/x', { body: '{}', headers });
     const missing = await post({});
     assert.deepEqual(
       [missing.status, missing.code, missing.headers['www-authenticate']],
       [401, 'UNAUTHENTICATED', 'Bearer'],
     );
     assert.equal((await post({ authorization: 'Bearer wrong' })).status, 401);
-    assert.equal((await ask(site, '/metrics')).status, 200);
+    assert.equal((await request(server, '/metrics')).status, 200);
     const other = await open(t, { token: 'one-word' });
-    const good = await ask(other, '/v1/echo/x', { body: '{}', headers: { authorization: 'Bearer one-word' } });
+    const good = await request(other, '/v1/echo/x', { body: '{}', headers: { authorization: 'Bearer one-word' } });
     assert.equal(good.status, 200);
   });
 
-  it('everything but probes without the token off loopback, and an address there without any token', async (t) => {
+  it('requires a token off loopback, and refuses there everything but probes without it', async (t) => {
     await assert.rejects(open(t, { host: '0.0.0.0' }), { code: 'BAD_ARGUMENT' });
-    const site = await open(t, { host: '0.0.0.0', token: 'one-word' });
-    assert.equal((await ask(site, '/livez')).status, 200);
-    assert.equal((await ask(site, '/metrics')).status, 401);
-    assert.equal((await ask(site, '/nothing')).status, 401);
-    assert.equal((await ask(site, '/metrics', { headers: { authorization: 'Bearer one-word' } })).status, 200);
-    assert.equal((await ask(site, '/metrics', { headers: { authorization: 'Bearer one-word2' } })).status, 401);
+    const server = await open(t, { host: '0.0.0.0', token: 'one-word' });
+    assert.equal((await request(server, '/livez')).status, 200);
+    assert.equal((await request(server, '/metrics')).status, 401);
+    assert.equal((await request(server, '/nothing')).status, 401);
+    assert.equal((await request(server, '/metrics', { headers: { authorization: 'Bearer one-word' } })).status, 200);
+    assert.equal((await request(server, '/metrics', { headers: { authorization: 'Bearer one-word2' } })).status, 401);
   });
 
-  it('a port that is taken', async (t) => {
+  it('refuses to open on a port in use', async (t) => {
     const { port } = await open(t);
     await assert.rejects(open(t, { port }), { code: 'UNREACHABLE' });
   });
 });
 
-it('the guard takes an address off loopback by number, never by a foreign name', () => {
+it('off loopback the request guard accepts IP addresses as Host, but no foreign names', () => {
   const guard = new RequestGuard({ host: '10.0.0.5', token });
   const check = (host: string) => guard.check({ method: 'GET', headers: { host } }, '/livez');
   check('10.0.0.5:8080');
   check('192.168.1.1');
   check('[fe80::1]:80');
   assert.throws(() => guard.check({ method: 'GET', headers: {} }, '/livez'), { code: 'FORBIDDEN' });
-  for (const host of ['node.example', '10.0.0.5.example', '10.0.0.5@evil', '[evil]']) {
+  for (const host of ['node.example', '10.0.0.5.example', '10.0.0.5@hostile', '[hostile]']) {
     assert.throws(() => check(host), { code: 'FORBIDDEN' });
   }
 });
 
-it('the route table prefers literals and refuses twins', () => {
+it('the route table prefers literal segments and rejects duplicate routes', () => {
   const route = (path: string, method: ApiRoute['method'] = 'GET'): ApiRoute => ({ ...echo, method, path });
   const table = new RouteTable([route('/a/:x'), route('/a/b'), route('/:y/b'), route('/a/b', 'DELETE')]);
   const found = (path: string, method = 'GET') => {
@@ -242,48 +240,48 @@ it('the route table prefers literals and refuses twins', () => {
   assert.throws(() => new RouteTable([route('/a/:x'), route('/a/:y')]), /two routes/);
 });
 
-describe('answers in pieces', { timeout: 30_000 }, () => {
-  function pieces(made: { ended: boolean; count: number }, count: number, fails = false): ApiRoute {
+describe('a chunked reply', { timeout: 30_000 }, () => {
+  function chunkRoute(produced: { ended: boolean; count: number }, count: number, fails = false): ApiRoute {
     async function* chunks(): AsyncGenerator<string> {
       try {
-        for (; made.count < count; made.count++) yield 'x'.repeat(1_000);
+        for (; produced.count < count; produced.count++) yield 'x'.repeat(1_000);
         if (fails) throw new RemusterError('PLUGGED');
       } finally {
-        made.ended = true;
+        produced.ended = true;
       }
     }
     const handler = async () => ({ status: 200, contentType: 'text/plain', chunks: chunks() });
-    return { method: 'GET', path: '/pieces', handler };
+    return { method: 'GET', path: '/chunks', handler };
   }
 
-  it('come whole, and piece by piece only as fast as they are read', async (t) => {
-    const made = { ended: false, count: 0 };
-    const site = await open(t, { routes: [pieces(made, 300)] });
-    assert.equal((await ask(site, '/pieces')).text.length, 300_000);
-    assert.ok(made.ended);
+  it('arrives whole, and is produced only as fast as the client reads', async (t) => {
+    const produced = { ended: false, count: 0 };
+    const server = await open(t, { routes: [chunkRoute(produced, 300)] });
+    assert.equal((await request(server, '/chunks')).text.length, 300_000);
+    assert.ok(produced.ended);
     const endless = { ended: false, count: 0 };
-    const other = await open(t, { routes: [pieces(endless, 1_000_000)] });
+    const other = await open(t, { routes: [chunkRoute(endless, 1_000_000)] });
     const client = connect(other.port, '127.0.0.1');
     client.on('error', () => undefined).pause();
-    client.write('GET /pieces HTTP/1.1\r\nhost: localhost\r\n\r\n');
+    client.write('GET /chunks HTTP/1.1\r\nhost: localhost\r\n\r\n');
     let before = -1;
     while (endless.count === 0 || endless.count > before) {
       before = endless.count;
       await new Promise((resolve) => setTimeout(resolve, 200));
     }
-    assert.ok(endless.count < 100_000, 'it went on without being read');
+    assert.ok(endless.count < 100_000, 'the producer went on although the client did not read');
     client.destroy();
     while (!endless.ended) await new Promise((resolve) => setImmediate(resolve));
   });
 
-  it('that break off break the connection', async (t) => {
-    const site = await open(t, { routes: [pieces({ ended: false, count: 0 }, 3, true)] });
-    await assert.rejects(ask(site, '/pieces'));
-    assert.deepEqual(site.logged, []);
+  it('that fails in the middle breaks the connection', async (t) => {
+    const server = await open(t, { routes: [chunkRoute({ ended: false, count: 0 }, 3, true)] });
+    await assert.rejects(request(server, '/chunks'));
+    assert.deepEqual(server.logged, []);
   });
 });
 
-describe('event streams', { timeout: 30_000 }, () => {
+describe('an event stream', { timeout: 30_000 }, () => {
   type Stream = {
     send: SendServerSentEvent;
     end: () => void;
@@ -294,7 +292,7 @@ describe('event streams', { timeout: 30_000 }, () => {
 
   function streaming(): { route: ApiRoute; next: () => Promise<Stream> } {
     const opened: Stream[] = [];
-    let wanted: ((stream: Stream) => void) | undefined;
+    let onOpen: ((stream: Stream) => void) | undefined;
     const route: ApiRoute = {
       method: 'GET',
       path: '/v1/events',
@@ -302,8 +300,8 @@ describe('event streams', { timeout: 30_000 }, () => {
         sse: (send, end) => {
           const { promise, resolve } = Promise.withResolvers<void>();
           const stream: Stream = { send, end, lastEventId, stopped: promise, stops: 0 };
-          if (wanted === undefined) opened.push(stream);
-          else wanted(stream);
+          if (onOpen === undefined) opened.push(stream);
+          else onOpen(stream);
           return () => {
             stream.stops += 1;
             resolve();
@@ -311,7 +309,7 @@ describe('event streams', { timeout: 30_000 }, () => {
         },
       }),
     };
-    const next = async (): Promise<Stream> => opened.shift() ?? new Promise((resolve) => (wanted = resolve));
+    const next = async (): Promise<Stream> => opened.shift() ?? new Promise((resolve) => (onOpen = resolve));
     return { route, next };
   }
 
@@ -322,10 +320,10 @@ describe('event streams', { timeout: 30_000 }, () => {
     return socket;
   }
 
-  it('carry events, the last id, and tell once when the client is gone', async (t) => {
+  it('carries events and the last event id, and stops once when the client closes', async (t) => {
     const { route, next } = streaming();
-    const site = await open(t, { routes: [route] });
-    const client = listen(site, 'last-event-id: 41\r\n');
+    const server = await open(t, { routes: [route] });
+    const client = listen(server, 'last-event-id: 41\r\n');
     let text = '';
     const ended = Promise.withResolvers<void>();
     client.setEncoding('utf8').on('data', (chunk: string) => {
@@ -345,7 +343,7 @@ describe('event streams', { timeout: 30_000 }, () => {
     assert.equal(stream.stops, 1);
   });
 
-  it('end when there is nothing more to tell, after the last event', async (t) => {
+  it('ends after its last event when the handler ends it', async (t) => {
     const { route, next } = streaming();
     const client = listen(await open(t, { routes: [route] })).setEncoding('utf8');
     const stream = await next();
@@ -354,24 +352,24 @@ describe('event streams', { timeout: 30_000 }, () => {
     assert.match(chunks.join(''), /data: "last"/);
   });
 
-  it('are bounded in number, and close with the server', async (t) => {
+  it('beyond the bound is refused, and an open one closes with the server', async (t) => {
     const { route, next } = streaming();
     const events = { clientsMax: 1, bufferBytesMax: 1_000, keepAliveMs: 1_000 };
-    const site = await open(t, { routes: [route], events });
-    const client = listen(site);
+    const server = await open(t, { routes: [route], events });
+    const client = listen(server);
     t.after(() => client.destroy());
     const stream = await next();
-    const refused = await ask(site, '/v1/events');
+    const refused = await request(server, '/v1/events');
     assert.deepEqual([refused.status, refused.code], [429, 'CAPACITY']);
-    await site.close();
+    await server.close();
     await stream.stopped;
   });
 
-  it('cut off a client that reads too slowly', async (t) => {
+  it('disconnects a client that reads too slowly', async (t) => {
     const { route, next } = streaming();
     const events = { clientsMax: 9, bufferBytesMax: 100_000, keepAliveMs: 1_000 };
-    const site = await open(t, { routes: [route], events });
-    const client = listen(site);
+    const server = await open(t, { routes: [route], events });
+    const client = listen(server);
     client.pause();
     t.after(() => client.destroy());
     const stream = await next();
@@ -386,10 +384,13 @@ describe('event streams', { timeout: 30_000 }, () => {
     assert.equal(stream.stops, 1);
   });
 
-  it('beat, so that a silent stream is known to live', async (t) => {
+  it('sends keep-alive comments', async (t) => {
     const { route } = streaming();
-    const site = await open(t, { routes: [route], events: { clientsMax: 9, bufferBytesMax: 1_000, keepAliveMs: 10 } });
-    const client = listen(site);
+    const server = await open(t, {
+      routes: [route],
+      events: { clientsMax: 9, bufferBytesMax: 1_000, keepAliveMs: 10 },
+    });
+    const client = listen(server);
     t.after(() => client.destroy());
     let text = '';
     for await (const chunk of client.setEncoding('utf8')) {

@@ -1,6 +1,6 @@
 /**
- * HTTP server of operators: guard, route, body, handler, reply. Every reply has security headers, every failure the one
- * error shape. Knows no route.
+ * The HTTP server of the operator API: guard, route, body, handler, reply. Every reply has security headers, every
+ * failure is a serialized error. Knows no route.
  */
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -15,20 +15,20 @@ import { RouteTable } from './route-table.ts';
 
 export type HttpServerOptions = {
   readonly host: string;
-  /** Zero lets the system choose. */
+  /** 0: the system chooses a free port. */
   readonly port: number;
   readonly routes: readonly ApiRoute[];
   readonly token?: string | undefined;
   readonly log: Log;
   readonly events?: EventStreamLimits;
-  /** A handler that takes longer is answered with DEADLINE. */
-  readonly answerMsMax?: number;
+  /** The server replies with DEADLINE when a handler takes longer. */
+  readonly replyMsMax?: number;
 };
 
 export type HttpServer = { readonly port: number; close(): Promise<void> };
 
 const closeMsMax = 2_000;
-const answerMsMaxDefault = 120_000;
+const replyMsMaxDefault = 120_000;
 
 const securityHeaders = {
   'content-security-policy': "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
@@ -40,10 +40,10 @@ const securityHeaders = {
 } as const;
 
 export async function openHttpServer(options: HttpServerOptions): Promise<HttpServer> {
-  const site = new RequestHandler(options);
+  const handler = new RequestHandler(options);
   const server = createServer(
     { headersTimeout: 10_000, requestTimeout: 30_000, keepAliveTimeout: 5_000, maxHeaderSize: 16_384 },
-    (request, response) => void site.serve(request, response),
+    (request, response) => void handler.serve(request, response),
   );
   server.maxConnections = 1_000;
   server.on('clientError', (_error, socket) => {
@@ -51,7 +51,7 @@ export async function openHttpServer(options: HttpServerOptions): Promise<HttpSe
     else socket.destroy();
   });
   await listen(server, options);
-  return { port: (server.address() as AddressInfo).port, close: () => close(server, site) };
+  return { port: (server.address() as AddressInfo).port, close: () => close(server, handler) };
 }
 
 async function listen(server: Server, { host, port }: HttpServerOptions): Promise<void> {
@@ -64,13 +64,13 @@ async function listen(server: Server, { host, port }: HttpServerOptions): Promis
   });
 }
 
-/** Ends event streams and idle connections at once, gives running requests a moment, then cuts. */
-async function close(server: Server, site: RequestHandler): Promise<void> {
+/** Ends event streams and idle connections at once, and running requests after a grace period. */
+async function close(server: Server, handler: RequestHandler): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-  site.close();
-  const cut = setTimeout(() => server.closeAllConnections(), closeMsMax);
+  handler.close();
+  const timer = setTimeout(() => server.closeAllConnections(), closeMsMax);
   await closed;
-  clearTimeout(cut);
+  clearTimeout(timer);
 }
 
 class RequestHandler {
@@ -78,7 +78,7 @@ class RequestHandler {
   readonly #table: RouteTable;
   readonly #events: EventStreams;
   readonly #log: Log;
-  readonly #answerMsMax: number;
+  readonly #replyMsMax: number;
 
   constructor({
     host,
@@ -86,13 +86,13 @@ class RequestHandler {
     routes,
     log,
     events = defaultEventStreamLimits,
-    answerMsMax = answerMsMaxDefault,
+    replyMsMax = replyMsMaxDefault,
   }: HttpServerOptions) {
     this.#guard = new RequestGuard({ host, token });
     this.#table = new RouteTable(routes);
     this.#events = new EventStreams(events);
     this.#log = log;
-    this.#answerMsMax = answerMsMax;
+    this.#replyMsMax = replyMsMax;
   }
 
   close(): void {
@@ -102,60 +102,59 @@ class RequestHandler {
   async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     for (const [name, value] of Object.entries(securityHeaders)) response.setHeader(name, value);
     try {
-      this.#write(response, await this.#answer(request, response));
+      this.#write(response, await this.#handle(request, response));
     } catch (error) {
-      this.#refuse(request, response, error);
+      this.#writeError(request, response, error);
     }
   }
 
-  async #answer(request: IncomingMessage, response: ServerResponse): Promise<ApiResponse> {
+  async #handle(request: IncomingMessage, response: ServerResponse): Promise<ApiResponse> {
     const url = parseUrl(request.url ?? '/');
     this.#guard.check(request, url.pathname);
     const method = request.method === 'HEAD' ? 'GET' : (request.method ?? '');
     const match = this.#table.find(method, url.pathname);
-    if (match.kind === 'unknown') throw new RemusterError('UNKNOWN_METHOD', 'there is nothing at this path');
+    if (match.kind === 'unknown')
+      throw new RemusterError('UNKNOWN_METHOD', `there is nothing at ${url.pathname.slice(0, 200)}`);
     if (match.kind === 'wrongMethod') {
       response.setHeader('allow', match.allowed.join(', '));
-      return {
-        status: 405,
-        json: { error: serializeError(new RemusterError('UNKNOWN_METHOD', 'not with this method')) },
-      };
+      const text = `this path does not support ${method}, only ${match.allowed.join(', ')}`;
+      return { status: 405, json: { error: serializeError(new RemusterError('UNKNOWN_METHOD', text)) } };
     }
     const lastEventId = request.headers['last-event-id'];
-    const answer = match.route.handler({
+    const reply = match.route.handler({
       params: match.params,
       query: Object.fromEntries(url.searchParams),
       body: await readJsonBody(request),
       lastEventId: typeof lastEventId === 'string' ? lastEventId : undefined,
     });
-    return within(this.#answerMsMax, answer);
+    return withDeadline(this.#replyMsMax, reply);
   }
 
-  #write(response: ServerResponse, answer: ApiResponse): void {
-    if ('sse' in answer && response.req.method === 'HEAD') end(response, 200, '', 'text/event-stream');
-    else if ('sse' in answer) this.#events.open(response, answer.sse);
-    else if ('chunks' in answer) void this.#stream(response, answer);
-    else if ('json' in answer) end(response, answer.status, JSON.stringify(answer.json) ?? 'null', 'application/json');
-    else end(response, answer.status, answer.text, answer.contentType);
+  #write(response: ServerResponse, reply: ApiResponse): void {
+    if ('sse' in reply && response.req.method === 'HEAD') end(response, 200, '', 'text/event-stream');
+    else if ('sse' in reply) this.#events.open(response, reply.sse);
+    else if ('chunks' in reply) void this.#writeChunks(response, reply);
+    else if ('json' in reply) end(response, reply.status, JSON.stringify(reply.json) ?? 'null', 'application/json');
+    else end(response, reply.status, reply.text, reply.contentType);
   }
 
-  /** What breaks in the middle breaks the connection: a client sees that it has not got everything. */
-  async #stream(response: ServerResponse, answer: Extract<ApiResponse, { chunks: unknown }>): Promise<void> {
+  /** A failure in the middle breaks the connection, so that the client does not take the reply for complete. */
+  async #writeChunks(response: ServerResponse, reply: Extract<ApiResponse, { chunks: unknown }>): Promise<void> {
     try {
-      await writeChunkedReply(response, answer);
+      await writeChunkedReply(response, reply);
     } catch (error) {
       if (!isRemusterError(error)) this.#log('error', 'an HTTP handler failed', { method: response.req.method, error });
       response.destroy();
     }
   }
 
-  #refuse(request: IncomingMessage, response: ServerResponse, error: unknown): void {
+  #writeError(request: IncomingMessage, response: ServerResponse, error: unknown): void {
     if (request.destroyed && !request.complete) {
       response.destroy();
       return;
     }
-    const shape = serializeError(error);
-    if (shape.code === 'INTERNAL') this.#log('error', 'an HTTP handler failed', { method: request.method, error });
+    const serialized = serializeError(error);
+    if (serialized.code === 'INTERNAL') this.#log('error', 'an HTTP handler failed', { method: request.method, error });
     if (response.headersSent) {
       response.destroy();
       return;
@@ -163,9 +162,9 @@ class RequestHandler {
     const status = isRemusterError(error) ? error.row.httpStatus : 500;
     if (status === 401) response.setHeader('www-authenticate', 'Bearer');
     if (status === 429 || status === 503) response.setHeader('retry-after', '1');
-    // What is left of a body that was refused is not read.
+    // The rest of a refused body is not read.
     if (!request.complete) response.setHeader('connection', 'close');
-    end(response, status, JSON.stringify({ error: shape }), 'application/json');
+    end(response, status, JSON.stringify({ error: serialized }), 'application/json');
   }
 }
 
@@ -182,14 +181,14 @@ function end(response: ServerResponse, status: number, text: string, contentType
   response.end(body);
 }
 
-async function within<T>(timeoutMs: number, answer: Promise<T>): Promise<T> {
-  const late = Promise.withResolvers<never>();
+async function withDeadline<T>(timeoutMs: number, reply: Promise<T>): Promise<T> {
+  const timeout = Promise.withResolvers<never>();
   const timer = setTimeout(
-    () => late.reject(new RemusterError('DEADLINE', `no answer within ${timeoutMs} ms`)),
+    () => timeout.reject(new RemusterError('DEADLINE', `no reply within ${timeoutMs} ms`)),
     timeoutMs,
   );
   try {
-    return await Promise.race([answer, late.promise]);
+    return await Promise.race([reply, timeout.promise]);
   } finally {
     clearTimeout(timer);
   }

@@ -1,6 +1,4 @@
-/**
- * Reads a request body as JSON within a size limit. Drops `__proto__` keys; keeps nothing of a body that is too large.
- */
+/** Reads a request body as JSON within a size limit. Drops `__proto__` keys. */
 import type { IncomingMessage } from 'node:http';
 import { RemusterError } from '../../base/errors.ts';
 
@@ -17,7 +15,7 @@ export async function readJsonBody(request: IncomingMessage): Promise<unknown> {
     chunks.push(chunk);
   }
   if (bytes === 0) return undefined;
-  // A form or plain text can be posted by any web page without asking; JSON cannot.
+  // A foreign web page can post forms and plain text without a CORS preflight, but not JSON.
   if (!/^application\/json\s*(;|$)/i.test(request.headers['content-type'] ?? '')) {
     throw new RemusterError('BAD_ARGUMENT', 'the body must be application/json');
   }
@@ -25,10 +23,10 @@ export async function readJsonBody(request: IncomingMessage): Promise<unknown> {
 }
 
 function tooLarge(): RemusterError {
-  return new RemusterError('TOO_LARGE', `a body has at most ${bodyBytesMax} bytes`, 'no');
+  return new RemusterError('TOO_LARGE', `the body has more than ${bodyBytesMax} bytes`, 'no');
 }
 
-/** A property of that name would change the prototype of whatever it is later copied into. */
+/** A `__proto__` property would change the prototype of an object that it is later copied into. */
 function withoutProto(key: string, value: unknown): unknown {
   return key === '__proto__' ? undefined : value;
 }

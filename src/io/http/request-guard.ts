@@ -1,6 +1,4 @@
-/**
- * Checks Host, Origin and bearer token of a request. Off loopback all but probes need the token. Never reads the body.
- */
+/** Checks Host, Origin and bearer token of a request. Off loopback everything but probes needs the token. */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
@@ -21,11 +19,11 @@ export class RequestGuard {
     this.#isLoopback = isLoopback(this.#bindHost);
     this.#tokenHash = token === undefined ? undefined : hash(token);
     if (!this.#isLoopback && token === undefined) {
-      throw new RemusterError('BAD_ARGUMENT', 'an HTTP address off loopback needs a token');
+      throw new RemusterError('BAD_ARGUMENT', `listening for HTTP on ${host}, which is not loopback, needs a token`);
     }
   }
 
-  /** Throws the coded error with which the request is refused. */
+  /** Throws a coded error if the request is refused. */
   check({ method, headers }: Pick<IncomingMessage, 'method' | 'headers'>, path: string): void {
     this.#checkHost(headers.host);
     checkOrigin(headers.origin, headers.host ?? '');
@@ -34,19 +32,20 @@ export class RequestGuard {
     if (this.#tokenHash === undefined || (this.#isLoopback && isRead)) return;
     const [, given] = /^bearer +(\S+)$/i.exec(headers.authorization ?? '') ?? [];
     if (given === undefined) throw new RemusterError('UNAUTHENTICATED', 'this request needs a bearer token');
-    if (!timingSafeEqual(hash(given), this.#tokenHash)) throw new RemusterError('UNAUTHENTICATED', 'wrong token');
+    if (!timingSafeEqual(hash(given), this.#tokenHash))
+      throw new RemusterError('UNAUTHENTICATED', 'the bearer token is wrong');
   }
 
-  /** A number cannot be rebound by a name server, so off loopback any address of ours is as good as another. */
+  /** Protects from DNS rebinding, which needs a name: off loopback any IP address is accepted. */
   #checkHost(header: string | undefined): void {
     const name = hostNameOf(header ?? '');
     if (loopbackNames.has(name) || name === this.#bindHost) return;
     if (!this.#isLoopback && isIP(name) !== 0) return;
-    throw new RemusterError('FORBIDDEN', 'the Host header names somebody else');
+    throw new RemusterError('FORBIDDEN', `the Host header ${JSON.stringify(name)} does not name this node`);
   }
 }
 
-/** Without brackets and port, in lower case; '' when it is not a host at all. */
+/** Without brackets and port, in lower case; '' for a malformed header. */
 function hostNameOf(header: string): string {
   const [, bracketed, plain] = /^(?:\[([0-9a-f:.]+)\]|([^[\]:/@\s]+))(?::\d{1,5})?$/.exec(header.toLowerCase()) ?? [];
   return bracketed ?? plain ?? '';
@@ -63,7 +62,7 @@ function checkOrigin(origin: string | undefined, host: string): void {
     throw new RemusterError('FORBIDDEN', 'the request comes from another origin');
 }
 
-/** Hashes have the same length, so comparing them in constant time also hides the length of the token. */
+/** Hashes have equal lengths, so a constant-time comparison hides the length of the token as well. */
 function hash(token: string): Uint8Array {
   return createHash('sha256').update(token).digest();
 }

@@ -1,4 +1,4 @@
-/** Finds the route of a method and path; literal segments win over parameters. Never touches request or reply. */
+/** Finds the route of a method and path. Literal segments win over parameters; no two routes match the same shape. */
 import { assert } from '../../base/assert.ts';
 import { RemusterError } from '../../base/errors.ts';
 import type { ApiMethod, ApiRoute } from '../../base/http-routes.ts';
@@ -16,7 +16,7 @@ export class RouteTable {
   constructor(routes: readonly ApiRoute[]) {
     this.#routes = routes.map((route) => compile(route)).toSorted((a, b) => (a.rank < b.rank ? 1 : -1));
     const shapes = this.#routes.map(({ route, segments }) => `${route.method} ${segments.map(shapeOf).join('/')}`);
-    assert(new Set(shapes).size === shapes.length, 'two routes answer the same method and path');
+    assert(new Set(shapes).size === shapes.length, 'two routes have the same method and path');
   }
 
   find(method: string, path: string): RouteMatch {
