@@ -1,30 +1,31 @@
 /**
- * IP addresses as eight 16-bit groups for the network guard, IPv4 where IPv6 has it. User code may have changed every
- * prototype, so it calls no method: operators, indices and objects without a prototype only, and no destructuring of a
- * list, which would call an iterator.
+ * IP addresses as eight 16-bit groups for the network guard, IPv4 in its IPv4-mapped form. User code may have changed
+ * every prototype, so this file calls no method: only operators, indices and objects without a prototype, and no array
+ * destructuring, which would call an iterator.
  */
 export type IpGroups = [number, number, number, number, number, number, number, number];
 
-const values: Record<string, number> = Object.create(null) as Record<string, number>;
+const digitValues: Record<string, number> = Object.create(null) as Record<string, number>;
 for (let value = 0; value < 16; value++) {
-  values[value.toString(16)] = value;
-  values[value.toString(16).toUpperCase()] = value;
+  digitValues[value.toString(16)] = value;
+  digitValues[value.toString(16).toUpperCase()] = value;
 }
 
-/** Undefined for what is no address. */
+/** Undefined if the text is not an IP address. */
 export function parseIpGroups(text: string): IpGroups | undefined {
-  for (let at = 0; at < text.length; at++) if (text[at] === ':') return groupsOf6(text);
+  for (let at = 0; at < text.length; at++) if (text[at] === ':') return parseV6(text);
   const groups: IpGroups = [0, 0, 0, 0, 0, 0xffff, 0, 0];
-  return readQuad(text, 0, text.length, groups, 6) ? groups : undefined;
+  return parseV4Into(text, 0, text.length, groups, 6) ? groups : undefined;
 }
 
-function readQuad(text: string, from: number, to: number, groups: IpGroups, place: number): boolean {
+/** Writes an IPv4 address into two groups, starting at `index`. */
+function parseV4Into(text: string, from: number, to: number, groups: IpGroups, index: number): boolean {
   let part = 0;
   let value = 0;
   let length = 0;
   const parts = [0, 0, 0, 0];
   for (let at = from; at <= to; at++) {
-    const digit = at === to ? undefined : values[text[at] as string];
+    const digit = at === to ? undefined : digitValues[text[at] as string];
     if (digit !== undefined && digit < 10 && length < 3) {
       value = value * 10 + digit;
       length += 1;
@@ -35,14 +36,14 @@ function readQuad(text: string, from: number, to: number, groups: IpGroups, plac
       length = 0;
     } else return false;
   }
-  groups[place] = (parts[0] as number) * 256 + (parts[1] as number);
-  groups[place + 1] = (parts[2] as number) * 256 + (parts[3] as number);
+  groups[index] = (parts[0] as number) * 256 + (parts[1] as number);
+  groups[index + 1] = (parts[2] as number) * 256 + (parts[3] as number);
   return part === 4;
 }
 
-function groupsOf6(text: string): IpGroups | undefined {
+function parseV6(text: string): IpGroups | undefined {
   const groups: IpGroups = [0, 0, 0, 0, 0, 0, 0, 0];
-  let place = 0;
+  let count = 0;
   let gap = -1;
   let value = 0;
   let length = 0;
@@ -50,46 +51,46 @@ function groupsOf6(text: string): IpGroups | undefined {
   for (let at = 0; at <= text.length; at++) {
     const char = at === text.length || text[at] === '%' ? ':' : (text[at] as string);
     const isEnd = at === text.length || text[at] === '%';
-    const digit = values[char];
+    const digit = digitValues[char];
     if (char === '.') {
       let to = at;
       while (to < text.length && text[to] !== '%') to += 1;
-      if (place > 6 || !readQuad(text, start, to, groups, place)) return undefined;
-      place += 2;
+      if (count > 6 || !parseV4Into(text, start, to, groups, count)) return undefined;
+      count += 2;
       length = 0;
       break;
     } else if (digit !== undefined && length < 4) {
-      if (place > 7) return undefined;
+      if (count > 7) return undefined;
       value = value * 16 + digit;
       length += 1;
     } else if (char === ':') {
       if (length > 0) {
-        groups[place] = value;
-        place += 1;
+        groups[count] = value;
+        count += 1;
       } else if (!isEnd && at > 0 && text[at - 1] === ':') {
         if (gap >= 0) return undefined;
-        gap = place;
-      } else if (isEnd ? gap !== place : text[at + 1] !== ':') return undefined;
+        gap = count;
+      } else if (isEnd ? gap !== count : text[at + 1] !== ':') return undefined;
       value = 0;
       length = 0;
       start = at + 1;
       if (isEnd) break;
     } else return undefined;
   }
-  if (gap < 0) return place === 8 ? mapped(groups) : undefined;
-  return place < 8 ? mapped(spread(groups, place, gap)) : undefined;
+  if (gap < 0) return count === 8 ? normalizeV4(groups) : undefined;
+  return count < 8 ? normalizeV4(expandGap(groups, count, gap)) : undefined;
 }
 
-/** Moves what follows the gap to the end. */
-function spread(groups: IpGroups, place: number, gap: number): IpGroups {
+/** Moves the groups after `::` to the end. */
+function expandGap(groups: IpGroups, count: number, gap: number): IpGroups {
   const out: IpGroups = [0, 0, 0, 0, 0, 0, 0, 0];
   for (let at = 0; at < gap; at++) out[at] = groups[at] as number;
-  for (let at = gap; at < place; at++) out[8 - place + at] = groups[at] as number;
+  for (let at = gap; at < count; at++) out[8 - count + at] = groups[at] as number;
   return out;
 }
 
-/** IPv4 that is only embedded (`::10.0.0.1`) is read as mapped: a system may treat it as such. */
-function mapped(groups: IpGroups): IpGroups {
+/** Turns an IPv4-compatible address (`::10.0.0.1`) into an IPv4-mapped one, because a system may treat it as such. */
+function normalizeV4(groups: IpGroups): IpGroups {
   for (let at = 0; at < 5; at++) if (groups[at] !== 0) return groups;
   if (groups[5] === 0 && groups[6] !== 0) groups[5] = 0xffff;
   return groups;
@@ -101,7 +102,7 @@ function isV4(groups: IpGroups): boolean {
   );
 }
 
-/** For keys of tables. */
+/** A text that is equal for equal addresses. */
 export function ipGroupsKey(groups: IpGroups): string {
   let text = '';
   for (let at = 0; at < 8; at++) text += `${groups[at] as number}.`;
@@ -113,14 +114,14 @@ export function isLinkLocalGroups(groups: IpGroups): boolean {
   return isV4(groups) ? groups[6] === 0xa9fe : (groups[0] & 0xffc0) === 0xfe80;
 }
 
-/** This machine: 127.0.0.0/8, 0.0.0.0/8, ::1 and ::. */
+/** 127.0.0.0/8, 0.0.0.0/8, ::1 and ::. */
 export function isLoopbackGroups(groups: IpGroups): boolean {
   if (isV4(groups)) return groups[6] >> 8 === 127 || groups[6] >> 8 === 0;
   for (let at = 0; at < 7; at++) if (groups[at] !== 0) return false;
   return groups[7] <= 1;
 }
 
-/** Multicast and broadcast: nobody's own. */
+/** Multicast and broadcast. */
 export function isNonUnicastGroups(groups: IpGroups): boolean {
   return isV4(groups) ? groups[6] >> 8 >= 224 : groups[0] >> 8 === 0xff;
 }

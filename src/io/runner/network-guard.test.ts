@@ -5,18 +5,18 @@ import { Random } from '../../base/random.ts';
 import { parseIpGroups } from './ip-groups.ts';
 import { setNetworkDenyList, isConnectAllowed } from './network-guard.ts';
 
-/** What URL makes of an address: an independent reader. */
+/** The canonical form by URL, as an independent implementation. */
 function canonical(address: string): string {
   return new URL(`http://[${address}]/`).hostname;
 }
 
-function spelledOut(groups: readonly number[] | undefined): string {
+function formatGroups(groups: readonly number[] | undefined): string {
   assert.ok(groups !== undefined);
   return canonical(groups.map((group) => group.toString(16)).join(':'));
 }
 
-describe('addresses', () => {
-  it('are read in all their spellings', () => {
+describe('parseIpGroups', () => {
+  it('accepts all forms of an address', () => {
     for (const [text, same] of [
       ['127.0.0.1', '::ffff:127.0.0.1'],
       ['::ffff:7f00:1', '::ffff:127.0.0.1'],
@@ -30,11 +30,11 @@ describe('addresses', () => {
       ['64:ff9b::10.0.0.1', '64:ff9b::a00:1'],
       ['fe80::1%eth0', 'fe80::1'],
     ] as const) {
-      assert.equal(spelledOut(parseIpGroups(text)), canonical(same), text);
+      assert.equal(formatGroups(parseIpGroups(text)), canonical(same), text);
     }
   });
 
-  it('are refused where they are none', () => {
+  it('rejects text that is not an address', () => {
     for (const text of [
       '',
       'localhost',
@@ -52,7 +52,7 @@ describe('addresses', () => {
     }
   });
 
-  it('are read as others read them, however they are made', () => {
+  it('agrees with node:net and URL on random texts', () => {
     const random = new Random('addresses');
     let [valid, invalid] = [0, 0];
     for (let round = 0; round < 20_000; round++) {
@@ -63,30 +63,30 @@ describe('addresses', () => {
       const groups = parseIpGroups(text);
       if (isIP(text) === 6) {
         valid += 1;
-        // IPv4 that is only embedded counts as mapped here.
+        // An IPv4-compatible address is normalized to an IPv4-mapped one.
         const isEmbedded = groups?.slice(0, 5).every((group) => group === 0) === true && groups[5] === 0xffff;
-        if (!isEmbedded) assert.equal(spelledOut(groups), canonical(text), text);
+        if (!isEmbedded) assert.equal(formatGroups(groups), canonical(text), text);
       } else if (isIP(text) === 4) assert.ok(groups !== undefined, text);
       else {
         invalid += 1;
         assert.equal(groups, undefined, text);
       }
     }
-    assert.ok(valid > 200 && invalid > 200, `looked at ${valid} addresses and ${invalid} that are none`);
+    assert.ok(valid > 200 && invalid > 200, `only ${valid} valid and ${invalid} invalid addresses`);
   });
 });
 
-describe('a runner with a network', () => {
-  it('may not connect to members, to what stands for this machine, or beyond a router', () => {
+describe('isConnectAllowed', () => {
+  it('denies cluster ports on members and on this machine, and link-local addresses', () => {
     setNetworkDenyList({
-      places: [
+      addresses: [
         ['10.0.0.5', 7400],
         ['fd00::5', 7400],
         ['some.host', 7500],
       ],
       ownHosts: ['192.0.2.1'],
     });
-    for (const [host, port, may] of [
+    for (const [host, port, isAllowed] of [
       ['10.0.0.5', 7400, false],
       ['::ffff:10.0.0.5', 7400, false],
       ['fd00:0::5', 7400, false],
@@ -109,7 +109,7 @@ describe('a runner with a network', () => {
       ['febf::1', 80, false],
       ['no address', 80, false],
     ] as const) {
-      assert.equal(isConnectAllowed(host, port), may, `${host} ${port}`);
+      assert.equal(isConnectAllowed(host, port), isAllowed, `${host} ${port}`);
     }
   });
 });

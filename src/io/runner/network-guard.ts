@@ -1,10 +1,9 @@
 /**
- * Denies runner connections to cluster ports, link-local addresses and unix sockets by wrapping native handles. Calls
- * no prototype method at connect.
+ * Denies a runner connections to cluster ports, link-local addresses and unix sockets.
  *
- * It stands below everything that JavaScript can do with the network: the methods of the native handles are replaced,
- * and cannot be replaced again, before any code of users is there. Those come later and may change every other object,
- * so what runs here at a connect calls no method of any prototype, and takes no list apart (that asks an iterator).
+ * The guard replaces the methods of Node's native handles, below every network API of JavaScript, before user code is
+ * loaded, and makes them read-only. User code may change every other object, so a guarded connect calls no method of a
+ * prototype and destructures no array, which would call an iterator.
  */
 import { createSocket } from 'node:dgram';
 import { Resolver } from 'node:dns';
@@ -20,70 +19,72 @@ import {
   ipGroupsKey,
 } from './ip-groups.ts';
 
-/** What the parent says: members and other doors of the cluster, and the addresses of this machine. */
+/** Sent by the parent: addresses of the cluster (members, registry, HTTP), and the hosts of this machine. */
 export type NetworkDenyList = {
-  readonly places: readonly (readonly [host: string, port: number])[];
+  readonly addresses: readonly (readonly [host: string, port: number])[];
   readonly ownHosts: readonly string[];
 };
 
 type Table = Record<string, true>;
-type NativeMethod = (this: unknown, ...words: unknown[]) => unknown;
+type NativeMethod = (this: unknown, ...args: unknown[]) => unknown;
 
 const { apply, ownKeys } = Reflect;
 const { create, defineProperty, getPrototypeOf } = Object;
-const forbidden = -13;
-const badServers = 24;
+const permissionDenied = -13;
+const aresCancelled = 24;
 const handleName = '_handle';
 
-let exact: Table = create(null) as Table;
-/** Of hosts whose addresses only a name server knows: these ports are closed on all private addresses. */
-let named: Table = create(null) as Table;
-let everyPort: Table = create(null) as Table;
-let own: Table = create(null) as Table;
+/** Denied pairs of address and port. */
+let deniedAddresses: Table = create(null) as Table;
+/** Denied ports of hosts given by name, whose addresses are unknown here: denied on all private addresses. */
+let portsOfNamedHosts: Table = create(null) as Table;
+let deniedPorts: Table = create(null) as Table;
+let ownAddresses: Table = create(null) as Table;
 
-/** Before the code of users is loaded, again whenever the cluster has changed. */
-export function setNetworkDenyList({ places, ownHosts }: NetworkDenyList): void {
-  exact = create(null) as Table;
-  named = create(null) as Table;
-  everyPort = create(null) as Table;
-  own = create(null) as Table;
+/** Called before user code is loaded, and whenever the cluster has changed. */
+export function setNetworkDenyList({ addresses, ownHosts }: NetworkDenyList): void {
+  deniedAddresses = create(null) as Table;
+  portsOfNamedHosts = create(null) as Table;
+  deniedPorts = create(null) as Table;
+  ownAddresses = create(null) as Table;
   for (let at = 0; at < ownHosts.length; at++) {
     const groups = parseIpGroups(ownHosts[at] as string);
-    if (groups !== undefined) own[ipGroupsKey(groups)] = true;
+    if (groups !== undefined) ownAddresses[ipGroupsKey(groups)] = true;
   }
-  for (let at = 0; at < places.length; at++) {
-    const place = places[at] as NetworkDenyList['places'][number];
-    const port = place[1];
-    const groups = parseIpGroups(place[0]);
-    everyPort[`${port}`] = true;
-    if (groups === undefined) named[`${port}`] = true;
-    else exact[`${ipGroupsKey(groups)} ${port}`] = true;
+  for (let at = 0; at < addresses.length; at++) {
+    const address = addresses[at] as NetworkDenyList['addresses'][number];
+    const port = address[1];
+    const groups = parseIpGroups(address[0]);
+    deniedPorts[`${port}`] = true;
+    if (groups === undefined) portsOfNamedHosts[`${port}`] = true;
+    else deniedAddresses[`${ipGroupsKey(groups)} ${port}`] = true;
   }
 }
 
 export function isConnectAllowed(host: string, port: number): boolean {
   const groups = parseIpGroups(host);
-  // What cannot be read is no address for the system either.
+  // Native handles get IP addresses only: a text that does not parse is not one.
   if (groups === undefined || isLinkLocalGroups(groups)) return false;
-  if (everyPort[`${port}`] !== true) return true;
-  const address = ipGroupsKey(groups);
-  if (isLoopbackGroups(groups) || isNonUnicastGroups(groups) || own[address] === true) return false;
-  return exact[`${address} ${port}`] !== true && !(named[`${port}`] === true && isPrivateGroups(groups));
+  if (deniedPorts[`${port}`] !== true) return true;
+  const key = ipGroupsKey(groups);
+  if (isLoopbackGroups(groups) || isNonUnicastGroups(groups) || ownAddresses[key] === true) return false;
+  if (deniedAddresses[`${key} ${port}`] === true) return false;
+  return !(portsOfNamedHosts[`${port}`] === true && isPrivateGroups(groups));
 }
 
-/** Replaces the native methods. To be called once, before the code of users is loaded, with the pipe to the parent. */
+/** Replaces the native methods. Called once, before user code is loaded, with the pipe to the parent. */
 export function installNetworkGuard(pipe: Socket): void {
-  replace(nativeOf(pipe), ['connect', 'bind', 'listen'], () => () => forbidden);
+  replace(nativeOf(pipe), ['connect', 'bind', 'listen'], () => () => permissionDenied);
   if (canDenyNetwork && !process.permission.has('net')) return;
-  // Destroyed before it has tried anything.
+  // Only for its handle: it is destroyed before it connects.
   const tcp = new Socket().connect(9, '127.0.0.1');
   const udp = createSocket('udp4');
   replace(nativeOf(tcp), ['connect', 'connect6'], guardedConnect);
   const datagrams = getPrototypeOf(udpHandle(udp)) as object;
   replace(datagrams, ['connect', 'connect6'], guardedDatagramConnect);
   replace(datagrams, ['send', 'send6'], guardedSend);
-  replace(datagrams, ['setBroadcast'], () => () => forbidden);
-  replace(nativeOf(new Resolver()), ['setServers'], () => () => badServers);
+  replace(datagrams, ['setBroadcast'], () => () => permissionDenied);
+  replace(nativeOf(new Resolver()), ['setServers'], () => () => aresCancelled);
   tcp.destroy();
   udp.close();
 }
@@ -97,13 +98,14 @@ function udpHandle(udp: object): object {
     const value = (udp as Record<PropertyKey, unknown>)[key];
     if (typeof value === 'object' && value !== null && 'handle' in value) return value.handle as object;
   }
-  throw new RemusterError('INTERNAL', 'this Node hides the handle of its datagrams');
+  throw new RemusterError('INTERNAL', 'this version of Node has no known handle of datagram sockets');
 }
 
 function replace(prototype: object, names: readonly string[], guard: (original: NativeMethod) => NativeMethod): void {
   for (const name of names) {
     const original = (prototype as Record<string, NativeMethod>)[name];
-    if (original === undefined) throw new RemusterError('INTERNAL', `this Node has no ${name} to be guarded`);
+    if (original === undefined)
+      throw new RemusterError('INTERNAL', `this version of Node has no native method ${name} to guard`);
     defineProperty(prototype, name, { value: guard(original), writable: false, configurable: false });
   }
 }
@@ -116,12 +118,12 @@ function asNumber(value: unknown): number {
   return (value as number) * 1;
 }
 
-/** Address and port become what they are once, so that they cannot be something else at the second look. */
+/** Converts address and port once, so that an object cannot convert to another value after the check. */
 function guardedConnect(original: NativeMethod): NativeMethod {
   return function connect(this: unknown, request, address, port) {
     const host = asText(address);
     const number = asNumber(port);
-    return isConnectAllowed(host, number) ? apply(original, this, [request, host, number]) : forbidden;
+    return isConnectAllowed(host, number) ? apply(original, this, [request, host, number]) : permissionDenied;
   };
 }
 
@@ -129,18 +131,18 @@ function guardedDatagramConnect(original: NativeMethod): NativeMethod {
   return function connect(this: unknown, address, port) {
     const host = asText(address);
     const number = asNumber(port);
-    return isConnectAllowed(host, number) ? apply(original, this, [host, number]) : forbidden;
+    return isConnectAllowed(host, number) ? apply(original, this, [host, number]) : permissionDenied;
   };
 }
 
 function guardedSend(original: NativeMethod): NativeMethod {
   return function send(this: unknown, request, list, count, port, address, more) {
-    // To whom it is connected was checked when that was done.
+    // A connected socket: its address was checked by connect.
     if (address === undefined) return apply(original, this, [request, list, count, port]);
     const host = asText(address);
     const number = asNumber(port);
     return isConnectAllowed(host, number)
       ? apply(original, this, [request, list, count, number, host, more])
-      : forbidden;
+      : permissionDenied;
   };
 }

@@ -1,6 +1,6 @@
 /**
- * The operating system's limits for a runner: no new privileges, own user id, limits on files, threads and cores by
- * prlimit and setpriv.
+ * The limits of the operating system for a runner, by prlimit and setpriv: no new privileges, an own user id, limits on
+ * open files, file size, core dumps and threads.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -9,38 +9,38 @@ import { setPriority } from 'node:os';
 const prlimit = '/usr/bin/prlimit';
 const setpriv = '/usr/bin/setpriv';
 const openFilesMax = 32_768;
-/** Node itself has about twelve. */
+/** Node itself uses about twelve threads. */
 const threadsMax = 96;
-/** A range that systems keep free for processes that come and go. */
+/** The range that systemd reserves for dynamic users. */
 const firstUserId = 61_184;
 const userIds = 4_096;
 const niceness = 2;
-const tryMsMax = 10_000;
+const probeMsMax = 10_000;
 
 let started = 0;
 
-/** Runners do not share an id with each other or with anybody else, as long as fewer than some thousand live. */
+/** The ids of up to 4096 concurrent runners differ from each other and from those of other processes. */
 export function nextRunnerUserId(): number {
   started += 1;
   return firstUserId + (started % userIds);
 }
 
-/** Whether this system lets us limit a process. */
+/** Whether this system allows the node to limit a process. */
 export function isSandboxAvailable(): boolean {
   return limits().length > 0;
 }
 
-export function sandboxedCommand(program: string, words: readonly string[]): [string, string[]] {
-  const [first, ...rest] = [...limits(), program, ...words];
+export function sandboxedCommand(program: string, args: readonly string[]): [string, string[]] {
+  const [first, ...rest] = [...limits(), program, ...args];
   return [first as string, rest];
 }
 
-let found: readonly string[] | undefined;
+let supported: readonly string[] | undefined;
 
-/** The best that works here: containers may forbid one or the other. Found out once, by trying. */
+/** The strictest command prefix that works here, found once by trying: a container may forbid some limits. */
 function limits(): readonly string[] {
-  found ??= candidates().find(works) ?? [];
-  return found;
+  supported ??= candidates().find(isSupported) ?? [];
+  return supported;
 }
 
 function candidates(): readonly (readonly string[])[] {
@@ -50,7 +50,7 @@ function candidates(): readonly (readonly string[])[] {
   const bounds = [prlimit, '--core=0:0', '--fsize=0:0', `--nofile=${files}:${files}`];
   const rights = [setpriv, '--no-new-privs'];
   if (!isRoot) return [[...bounds, ...rights]];
-  // The limit on threads counts everything of that user: only with an id of its own is that the runner alone.
+  // nproc counts all threads of a user, so it limits the runner only if that has a user id of its own.
   bounds.push(`--nproc=${threadsMax}:${threadsMax}`);
   return [
     [...bounds, ...rights, '--bounding-set=-all,+setuid,+setgid'],
@@ -58,18 +58,18 @@ function candidates(): readonly (readonly string[])[] {
   ];
 }
 
-function works(words: readonly string[]): boolean {
-  const rest = [...words.slice(1), setpriv, '--version'];
-  return spawnSync(prlimit, rest, { env: {}, stdio: 'ignore', timeout: tryMsMax }).status === 0;
+function isSupported(command: readonly string[]): boolean {
+  const args = [...command.slice(1), setpriv, '--version'];
+  return spawnSync(prlimit, args, { env: {}, stdio: 'ignore', timeout: probeMsMax }).status === 0;
 }
 
-/** When the machine is busy, nodes come first: they have to say that they are alive. */
+/** On a busy machine nodes come first, because they have to send heartbeats. */
 export function lowerCpuPriority(pid: number | undefined): void {
   if (pid === undefined) return;
   try {
     setPriority(pid, niceness);
   } catch {
-    // Already gone.
+    // The process has ended.
   }
 }
 

@@ -1,22 +1,22 @@
 /**
- * Node flags of a runner process: permission model, switched-off built-ins, heap limit. Denies everything but reading
- * our own sources, which the process gives up once the program is imported. Decides only what Node itself denies.
+ * Node flags of a runner process: permission model, disabled built-ins, heap limit. They deny everything but reading the
+ * sources of this package, a right that the process drops after it has imported the program.
  */
 import { fileURLToPath } from 'node:url';
 import type { RunnerLimits } from '../../base/ports.ts';
 
 const mebibyte = 2 ** 20;
-/** What Node itself needs outside the heap of the program. */
+/** Memory of Node itself, outside the heap of the program. */
 const overheadBytes = 64 * mebibyte;
 export const runnerMemoryBytesMin = 96 * mebibyte;
 
-/** Node 24 has no switch for the network: there a runner can be denied everything else, but not that. */
+/** Node 24 has no permission for the network and cannot deny it. */
 export const canDenyNetwork = process.allowedNodeEnvironmentFlags.has('--allow-net');
 
-/** Since Node 26 a process can give a right up later, too. */
+/** Since Node 26 a running process can drop a permission. */
 export const canDropNetwork = canDenyNetwork && Number.parseInt(process.versions.node, 10) >= 26;
 
-const switchedOff = ['--no-experimental-sqlite', '--no-experimental-webstorage', '--no-experimental-ffi'];
+const disabledFeatures = ['--no-experimental-sqlite', '--no-experimental-webstorage', '--no-experimental-ffi'];
 
 export function runnerFlags(moduleUrl: string, limits: RunnerLimits): string[] {
   const heapMb = Math.floor((limits.memoryBytesMax - overheadBytes) / mebibyte);
@@ -29,11 +29,11 @@ export function runnerFlags(moduleUrl: string, limits: RunnerLimits): string[] {
     '--no-addons',
     '--disable-sigusr1',
     '--disable-warning=PERM0006',
-    ...switchedOff.filter((flag) => process.allowedNodeEnvironmentFlags.has(flag)),
+    ...disabledFeatures.filter((flag) => process.allowedNodeEnvironmentFlags.has(flag)),
   ];
 }
 
-/** Our own sources (or their built form), the package file that says they are ES modules, and the program's module. */
+/** The sources of this package (or their built form), package.json with the module type, and the program's module. */
 function readablePaths(moduleUrl: string): string[] {
   const own = [new URL('../../', import.meta.url), new URL('../../../package.json', import.meta.url)];
   const paths = own.map((url) => fileURLToPath(url));

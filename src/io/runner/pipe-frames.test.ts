@@ -4,7 +4,7 @@ import { Random } from '../../base/random.ts';
 import { PipeFrameReader, PipeFrameWriter, pipeFrameBytesMax } from './pipe-frames.ts';
 import { encodeRunnerStart, decodeRunnerStart } from './runner-protocol.ts';
 
-it('frames come out as they went in, however the bytes are cut', () => {
+it('a reader returns the written frames, however the bytes are split into chunks', () => {
   const random = new Random('frames');
   const sent = Array.from({ length: 300 }, (_, i) => ({
     kind: i & 0xff,
@@ -34,7 +34,7 @@ it('frames come out as they went in, however the bytes are cut', () => {
   );
 });
 
-it('a length beyond the bound is refused before memory is taken for it', () => {
+it('a length beyond the bound is refused before memory is allocated for it', () => {
   const reader = new PipeFrameReader();
   const header = Uint8Array.from([0xff, 0xff, 0xff, 0xff, 2]);
   assert.throws(() => reader.read(header), { code: 'TOO_LARGE' });
@@ -42,7 +42,7 @@ it('a length beyond the bound is refused before memory is taken for it', () => {
   assert.throws(() => new PipeFrameWriter().add(2, large), { code: 'TOO_LARGE' });
 });
 
-it('a start keeps its module and its data', () => {
+it('a start frame decodes to its module and data', () => {
   const start = { moduleUrl: 'file:///caf\u00e9.ts', data: Uint8Array.from([1, 2, 3]) };
   assert.deepEqual(decodeRunnerStart(encodeRunnerStart(start)), start);
   assert.throws(() => decodeRunnerStart(new Uint8Array(3)), { code: 'MALFORMED' });

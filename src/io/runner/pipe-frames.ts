@@ -1,6 +1,6 @@
 /**
- * Length-prefixed frames on the runner pipe. Refuses an oversized frame before it allocates. Does not know what a body
- * means.
+ * Length-prefixed frames on the pipe of a runner. Refuses an oversized frame before it allocates memory for it. Does not
+ * interpret bodies.
  */
 import { RemusterError } from '../../base/errors.ts';
 
@@ -9,12 +9,13 @@ export type PipeFrame = { readonly kind: number; readonly body: Uint8Array };
 const headerBytes = 5;
 export const pipeFrameBytesMax = 16 * 2 ** 20;
 const slabBytes = 32_768;
-/** A frame that needs more has memory of its own; a slab with less room is left to those who hold parts of it. */
+/** A larger frame gets memory of its own. */
 const sharedBytesMax = 4_096;
 
 /**
- * Frames that go out together, each copied when it is added: its owner may write over it at once. They lie one behind the
- * other in a slab, because memory for each would cost more than everything else; no byte is written a second time.
+ * Collects frames for one write. Each frame is copied when it is added, so its owner may reuse the memory at once. Small
+ * frames are adjacent in a slab, because an allocation for each would be the largest cost. Never rewrites a byte of a
+ * slab, since the stream may still hold it.
  */
 export class PipeFrameWriter {
   #slab = new Uint8Array(slabBytes);
@@ -24,7 +25,7 @@ export class PipeFrameWriter {
   #taken: Uint8Array[] = [];
   #count = 0;
 
-  /** Of those that wait. */
+  /** Number of frames since the last `take`. */
   get count(): number {
     return this.#count;
   }
@@ -52,7 +53,7 @@ export class PipeFrameWriter {
     this.#end += bytes;
   }
 
-  /** What was added since the last time, mostly one piece. */
+  /** The bytes of all frames since the last `take`, usually in one part. */
   take(): readonly Uint8Array[] {
     this.#cut();
     const taken = this.#taken;
@@ -80,7 +81,7 @@ export class PipeFrameReader {
   #body: Uint8Array | undefined;
   #bodyFilled = 0;
 
-  /** Every frame that this chunk completes, in order. A body may lie in the chunk, which nobody writes into again. */
+  /** Every frame that this chunk completes, in order. A body may share the memory of the chunk. */
   read(chunk: Uint8Array): readonly PipeFrame[] {
     const frames: PipeFrame[] = [];
     let at = 0;

@@ -1,16 +1,16 @@
-/** Frame kinds on the pipe between node and runner, and how a start is encoded. Kinds keep their numbers. */
+/** Frame kinds on the pipe between node and runner, and the encoding of a start frame. Kinds keep their numbers. */
 import { RemusterError } from '../../base/errors.ts';
 
 /**
- * To the runner: `forbidden` (JSON of NetworkDenyList) first and whenever it has changed, `start` once, then messages;
- * `denyNetwork` takes that right away. From the runner: messages, and `failed` with a reason.
+ * To the runner: `denyList` (JSON of NetworkDenyList) first and after each change, `start` once, then `message`;
+ * `denyNetwork` drops the network permission. From the runner: `message`, and `failed` with a reason.
  */
 export const runnerFrameKind = { start: 1, message: 2, failed: 3, denyList: 4, denyNetwork: 5 } as const;
 
-/** The file descriptor of the pipe in the child: after stdin, stdout and stderr. */
+/** File descriptor of the pipe in the child, after stdin, stdout and stderr. */
 export const pipeFd = 3;
 
-/** Of the pipe on which the parent shows that it is there: a byte now and then. */
+/** File descriptor of the pipe on which the parent writes keep-alive bytes. */
 export const keepAliveFd = 4;
 
 export type RunnerStart = { readonly moduleUrl: string; readonly data: Uint8Array };
@@ -25,7 +25,7 @@ export function encodeRunnerStart({ moduleUrl, data }: RunnerStart): Uint8Array 
 }
 
 export function decodeRunnerStart(packed: Uint8Array): RunnerStart {
-  if (packed.length < 4) throw new RemusterError('MALFORMED', 'a start frame is too short');
+  if (packed.length < 4) throw new RemusterError('MALFORMED', `a start frame has only ${packed.length} bytes`);
   const urlEnd = 4 + new DataView(packed.buffer, packed.byteOffset).getUint32(0);
   return { moduleUrl: new TextDecoder().decode(packed.subarray(4, urlEnd)), data: packed.slice(urlEnd) };
 }

@@ -1,32 +1,32 @@
 /**
- * Thread in a runner that ends the process when its parent is gone or stalled, even when user code loops. Imports
- * nothing of ours, because every runner waits for it.
+ * Thread of a runner that ends the process when its parent has died or stalled, even while user code loops. Imports
+ * only built-ins, because the start of every runner waits for it.
  */
 import { Socket } from 'node:net';
 import { workerData } from 'node:worker_threads';
 
-const lookEveryMs = 250;
-const { parentPid, silenceMsMax, beatFd } = workerData as Readonly<
-  Record<'parentPid' | 'silenceMsMax' | 'beatFd', number>
+const checkIntervalMs = 250;
+const { parentPid, parentStallMsMax, keepAliveFd } = workerData as Readonly<
+  Record<'parentPid' | 'parentStallMsMax' | 'keepAliveFd', number>
 >;
-let heardMs = performance.now();
-let lookedMs = heardMs;
+let lastKeepAliveMs = performance.now();
+let lastCheckMs = lastKeepAliveMs;
 
 function end(): void {
   process.kill(process.pid, 'SIGKILL');
 }
 
-const beats = new Socket({ fd: beatFd, readable: true, writable: false });
-beats.on('data', () => {
-  heardMs = performance.now();
+const keepAlive = new Socket({ fd: keepAliveFd, readable: true, writable: false });
+keepAlive.on('data', () => {
+  lastKeepAliveMs = performance.now();
 });
-beats.on('end', end);
-beats.on('error', end);
+keepAlive.on('end', end);
+keepAlive.on('error', end);
 
 setInterval(() => {
   const nowMs = performance.now();
-  // Who did not run itself has no right to complain: the parent may have been stopped together with it.
-  heardMs += Math.max(0, nowMs - lookedMs - 4 * lookEveryMs);
-  lookedMs = nowMs;
-  if (process.ppid !== parentPid || nowMs - heardMs > silenceMsMax) end();
-}, lookEveryMs);
+  // Discounts the time in which this thread itself did not run: parent and runner may have been stopped together.
+  lastKeepAliveMs += Math.max(0, nowMs - lastCheckMs - 4 * checkIntervalMs);
+  lastCheckMs = nowMs;
+  if (process.ppid !== parentPid || nowMs - lastKeepAliveMs > parentStallMsMax) end();
+}, checkIntervalMs);

@@ -13,7 +13,7 @@ import { realWorld, utf8Text } from '../../../test/simulation/conformance/harnes
 import { describeRunners } from '../../../test/simulation/conformance/runners.ts';
 import { type OpenRunners, openRunners } from './runners.ts';
 
-/** Runners that are gone when the test is. */
+/** Runners that have exited when the test ends. */
 function testRunners(t: TestContext): OpenRunners {
   const runners = openRunners();
   const exits: Promise<void>[] = [];
@@ -23,16 +23,16 @@ function testRunners(t: TestContext): OpenRunners {
     await Promise.all(exits);
   });
   const start = (spec: Parameters<typeof runners.start>[0], events: ProgramEvents): RunningProgram => {
-    const over = Promise.withResolvers<void>();
+    const exited = Promise.withResolvers<void>();
     const program = runners.start(spec, {
       message: (body) => events.message(body),
       exited: (reason) => {
-        over.resolve();
+        exited.resolve();
         events.exited(reason);
       },
     });
     running.push(program);
-    exits.push(over.promise);
+    exits.push(exited.promise);
     return program;
   };
   return { isolation: runners.isolation, start };
@@ -42,30 +42,30 @@ describeRunners('child processes', (t) => ({ ...realWorld, runners: testRunners(
 
 const limits: RunnerLimits = { memoryBytesMax: 256 * 2 ** 20, lifetimeMsMax: 20_000, network: false };
 
-/** A program made of the statements of its `main(channel)`, with `say` to send a value as JSON. */
+/** A program with these statements in its `main(channel)`; `send` sends a value as JSON. */
 function programOf(statements: string): Program {
   const code = `
     export async function main(channel) {
-      const say = (value) => channel.send(new TextEncoder().encode(JSON.stringify(value)));
+      const send = (value) => channel.send(new TextEncoder().encode(JSON.stringify(value)));
       ${statements}
     }`;
   const moduleUrl = `data:text/javascript,${encodeURIComponent(code)}`;
   return { moduleUrl, main: () => assert.fail('runs in its own process') };
 }
 
-type Run = { readonly running: RunningProgram; readonly said: Promise<unknown>; readonly exited: Promise<string> };
+type Run = { readonly running: RunningProgram; readonly message: Promise<unknown>; readonly exited: Promise<string> };
 
 function run(t: TestContext, statements: string, changed: Partial<RunnerLimits> = {}): Run {
-  const said = Promise.withResolvers<unknown>();
+  const message = Promise.withResolvers<unknown>();
   const exited = Promise.withResolvers<string>();
   const running = testRunners(t).start(
     { name: 'test', program: programOf(statements), data: new Uint8Array(0), limits: { ...limits, ...changed } },
-    { message: (body) => said.resolve(JSON.parse(utf8Text(body) ?? '')), exited: exited.resolve },
+    { message: (body) => message.resolve(JSON.parse(utf8Text(body) ?? '')), exited: exited.resolve },
   );
-  return { running, said: said.promise, exited: exited.promise };
+  return { running, message: message.promise, exited: exited.promise };
 }
 
-describe('a runner contains', { timeout: 60_000 }, () => {
+describe('the parent of a runner survives', { timeout: 60_000 }, () => {
   it('an endless loop', async (t) => {
     assert.match(await run(t, 'for (;;);', { lifetimeMsMax: 700 }).exited, /^lifetime: still running after 700 ms/);
   });
@@ -88,26 +88,26 @@ describe('a runner contains', { timeout: 60_000 }, () => {
     assert.match(await run(t, bomb, { memoryBytesMax: 128 * 2 ** 20 }).exited, /^memory: it uses \d+ MiB of 128 MiB/);
   });
 
-  it('errors that come late, and rejected promises', async (t) => {
+  it('late errors and rejected promises', async (t) => {
     const late = "setTimeout(() => { throw new Error('too late') }, 20);";
     assert.equal(await run(t, late).exited, 'error: too late');
-    assert.equal(await run(t, "void Promise.reject(new Error('nobody cared'));").exited, 'error: nobody cared');
-    assert.match(await run(t, "process.removeAllListeners(); throw new Error('unheard');").exited, /unheard/);
+    assert.equal(await run(t, "void Promise.reject(new Error('not handled'));").exited, 'error: not handled');
+    assert.match(await run(t, "process.removeAllListeners(); throw new Error('unhandled');").exited, /unhandled/);
   });
 
-  it('a flood of output, which slows the flooder and not us', async (t) => {
+  it('a flood of output', async (t) => {
     const flood = "for (;;) console.log('x'.repeat(10_000));";
     assert.match(await run(t, flood, { lifetimeMsMax: 1_000 }).exited, /^(lifetime|memory): /);
   });
 
-  it('bytes that are no frames, and messages that are too large', async (t) => {
+  it('malformed frames and messages that are too large', async (t) => {
     const garbage = "process.getBuiltinModule('node:fs').writeSync(3, Buffer.alloc(64, 0xff));";
     assert.match(await run(t, garbage).exited, /^protocol: a frame of \d+ bytes was announced/);
     assert.match(await run(t, 'channel.send(new Uint8Array(17_000_000));').exited, /^error: .*at most 16777216 bytes/);
   });
 });
 
-/** Tries each expression and says the code of its failure, or 'done'. */
+/** Evaluates each expression and sends the code of its error, or 'done'. */
 function attempts(expressions: Readonly<Record<string, string>>): string {
   const list = Object.entries(expressions).map(([name, code]) => `[${JSON.stringify(name)}, async () => ${code}]`);
   return `
@@ -116,11 +116,11 @@ function attempts(expressions: Readonly<Record<string, string>>): string {
     for (const [name, attempt] of [${list.join(', ')}]) {
       try { await attempt(); outcomes[name] = 'done'; } catch (error) { outcomes[name] = error.code ?? error.message; }
     }
-    say(outcomes);`;
+    send(outcomes);`;
 }
 
 describe('a runner is denied', { timeout: 60_000 }, () => {
-  it('files, also ours and those behind other modules', async (t) => {
+  it('files, also those of the package and through other modules', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'remuster-runners-'));
     t.after(() => rmSync(folder, { recursive: true, force: true }));
     chmodSync(folder, 0o777);
@@ -136,7 +136,7 @@ describe('a runner is denied', { timeout: 60_000 }, () => {
         report: `process.report.writeReport(${escaped})`,
         addOn: "process.dlopen({ exports: {} }, '/tmp/x.node')",
       }),
-    ).said;
+    ).message;
     const denied = 'ERR_ACCESS_DENIED';
     assert.deepEqual(outcomes, {
       passwd: denied,
@@ -147,7 +147,7 @@ describe('a runner is denied', { timeout: 60_000 }, () => {
       addOn: 'ERR_DLOPEN_DISABLED',
     });
     const sqlite = attempts({ sqlite: `new (load('sqlite').DatabaseSync)(${escaped})` });
-    assert.notDeepEqual(await run(t, sqlite).said, { sqlite: 'done' });
+    assert.notDeepEqual(await run(t, sqlite).message, { sqlite: 'done' });
     assert.deepEqual(readdirSync(folder), []);
   });
 
@@ -162,7 +162,7 @@ describe('a runner is denied', { timeout: 60_000 }, () => {
         binding: "process.binding('fs')",
         inspector: "load('inspector').open(0)",
       }),
-    ).said;
+    ).message;
     const denied = 'ERR_ACCESS_DENIED';
     assert.deepEqual(outcomes, {
       shell: denied,
@@ -174,13 +174,13 @@ describe('a runner is denied', { timeout: 60_000 }, () => {
     });
   });
 
-  it('our environment, arguments and rights of root', async (t) => {
-    process.env['REMUSTER_AUTH_SECRET'] = 'planted in the environment';
+  it('the environment and arguments of its parent, and the rights of root', async (t) => {
+    process.env['REMUSTER_AUTH_SECRET'] = 'a secret in the environment';
     t.after(() => delete process.env['REMUSTER_AUTH_SECRET']);
-    const said = await run(t, 'say([Object.keys(process.env), process.argv, process.execArgv, process.getuid()]);')
-      .said;
-    assert.deepEqual((said as unknown[]).slice(0, 3), [[], [], []]);
-    assert.notEqual((said as unknown[])[3], 0);
+    const program = 'send([Object.keys(process.env), process.argv, process.execArgv, process.getuid()]);';
+    const [environment, args, execArgs, userId] = (await run(t, program).message) as unknown[];
+    assert.deepEqual([environment, args, execArgs], [[], [], []]);
+    assert.notEqual(userId, 0);
   });
 
   it('the network, unless it is allowed', { skip: openRunners().isolation === 'weak' }, async (t) => {
@@ -201,16 +201,16 @@ describe('a runner is denied', { timeout: 60_000 }, () => {
       udp: "new Promise((a, b) => load('dgram').createSocket('udp4').on('listening', a).on('error', b).bind(0))",
     });
     const denied = 'ERR_ACCESS_DENIED';
-    assert.deepEqual(await run(t, tries).said, { address: denied, listen: denied, udp: denied });
+    assert.deepEqual(await run(t, tries).message, { address: denied, listen: denied, udp: denied });
     assert.equal(connections, 0);
     const allowed = run(t, tries, { network: true });
-    assert.deepEqual(await allowed.said, { address: 'done', listen: 'done', udp: 'done' });
+    assert.deepEqual(await allowed.message, { address: 'done', listen: 'done', udp: 'done' });
     assert.equal(connections, 1);
   });
 });
 
 describe('a runner and its parent', { timeout: 60_000 }, () => {
-  it('refuses limits that cannot work', (t) => {
+  it('the parent refuses impossible limits', (t) => {
     assert.throws(() => run(t, '', { memoryBytesMax: 1_000 }), { code: 'BAD_ARGUMENT' });
     assert.throws(() => run(t, '', { lifetimeMsMax: Number.NaN }), { code: 'BAD_ARGUMENT' });
   });
@@ -220,7 +220,7 @@ describe('a runner and its parent', { timeout: 60_000 }, () => {
     ['that is idle', ''],
   ] as const) {
     it(`a runner ${name} ends when its parent is killed with SIGKILL`, async (t) => {
-      const program = programOf(`say(process.pid); setTimeout(() => { ${loop} }, 50);`);
+      const program = programOf(`send(process.pid); setTimeout(() => { ${loop} }, 50);`);
       const { parent, pid } = await parentOf(t, program, {});
       assert.ok(isAlive(pid));
       await setTimeout(200);
@@ -229,19 +229,15 @@ describe('a runner and its parent', { timeout: 60_000 }, () => {
     });
   }
 
-  it(
-    'a runner ends by itself when its parent is stopped for too long',
-    { skip: process.platform === 'win32' },
-    async (t) => {
-      const program = programOf('say(process.pid); setInterval(() => undefined, 1_000);');
-      const { parent, pid } = await parentOf(t, program, { parentStallMsMax: 1_000 });
-      parent.kill('SIGSTOP');
-      await untilDead(pid);
-    },
-  );
+  it('a runner ends when its parent is stopped for too long', { skip: process.platform === 'win32' }, async (t) => {
+    const program = programOf('send(process.pid); setInterval(() => undefined, 1_000);');
+    const { parent, pid } = await parentOf(t, program, { parentStallMsMax: 1_000 });
+    parent.kill('SIGSTOP');
+    await untilDead(pid);
+  });
 });
 
-/** A zombie that nobody collects is dead. */
+/** A zombie counts as dead. */
 function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -251,7 +247,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** A process that starts a runner with this program, and the first thing that one says: its process id. */
+/** A process that starts a runner with this program, and the process id that the runner sends first. */
 async function parentOf(
   t: TestContext,
   program: Program,

@@ -1,9 +1,7 @@
 /**
  * The Runners port: user code in child processes without rights, each in its own process group with one pipe. A child
- * never outlives its parent.
- *
- * A child outlives nobody: a closed pipe ends it, and a thread inside it looks for its parent, so that even an endless
- * loop ends when the parent was killed (runner-watch-thread.ts).
+ * never outlives its parent: a closed pipe ends it, and a thread inside it checks for the parent, which ends even an
+ * endless loop after the parent was killed (runner-watch-thread.ts).
  */
 import { spawn } from 'node:child_process';
 import { networkInterfaces } from 'node:os';
@@ -18,30 +16,30 @@ import { RunnerProcess, preferForOomKill } from './runner-process.ts';
 import { entryUrl } from '../system/entry-url.ts';
 
 export type OpenRunners = Runners & {
-  /** Weak where this Node cannot deny the network, or the system cannot limit a process. */
+  /** Weak if this version of Node cannot deny the network, or the system cannot limit a process. */
   readonly isolation: 'full' | 'weak';
 };
 
 type Spec = Parameters<Runners['start']>[0];
 
-const silenceMsDefault = 30_000;
+const parentStallMsDefault = 30_000;
 const encoder = new TextEncoder();
-const nothing = new Uint8Array(0);
-const noPlaces: readonly Address[] = [];
+const emptyBytes = new Uint8Array(0);
+const noAddresses: readonly Address[] = [];
 
 /**
- * `forbidden`: where no runner may connect to, though it may use the network: the doors of the cluster. It is asked often
- * and has to give the same list as long as nothing has changed.
+ * `deniedAddresses` returns the addresses of the cluster, to which no runner may connect, also if it may use the network.
+ * It is called often and must return the same array until the addresses change.
  */
-export function openRunners(forbidden: () => readonly Address[] = () => noPlaces): OpenRunners {
+export function openRunners(deniedAddresses: () => readonly Address[] = () => noAddresses): OpenRunners {
   return {
     isolation: canDenyNetwork && isSandboxAvailable() ? 'full' : 'weak',
     start: (spec, events) => {
       checkLimits(spec.limits);
       try {
-        return startRunner(spec, events, forbidden);
+        return startRunner(spec, events, deniedAddresses);
       } catch (error) {
-        // The system has no room for another process at this moment.
+        // The system cannot start another process now.
         setImmediate(() => events.exited(`cannot start: ${error instanceof Error ? error.message : 'unknown'}`));
         return { send: () => undefined, kill: () => undefined };
       }
@@ -52,49 +50,53 @@ export function openRunners(forbidden: () => readonly Address[] = () => noPlaces
 function startRunner(
   { program, data, limits }: Spec,
   events: ProgramEvents,
-  forbidden: () => readonly Address[],
+  deniedAddresses: () => readonly Address[],
 ): RunningProgram {
   const entry = fileURLToPath(entryUrl(import.meta.url, 'runner-main'));
-  const told = [process.pid, nextRunnerUserId(), limits.parentStallMsMax ?? silenceMsDefault];
-  const words = [...runnerFlags(program.moduleUrl, limits), entry, ...told.map(String)];
-  const child = spawn(...sandboxedCommand(process.execPath, words), {
+  const settings = [process.pid, nextRunnerUserId(), limits.parentStallMsMax ?? parentStallMsDefault];
+  const args = [...runnerFlags(program.moduleUrl, limits), entry, ...settings.map(String)];
+  const child = spawn(...sandboxedCommand(process.execPath, args), {
     cwd: '/',
     env: {},
-    // A group of its own: it is killed with everything it may have started, and hears no Ctrl-C of the terminal.
+    // A process group of its own: a kill includes its children, and Ctrl-C in the terminal does not reach it.
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe'],
     windowsHide: true,
   });
   preferForOomKill(child.pid);
   lowerCpuPriority(child.pid);
-  let known: readonly Address[] | undefined;
-  const forbid = (): void => {
-    const places = forbidden();
-    if (places === known || !limits.network) return;
-    known = places;
-    runner.send(runnerFrameKind.denyList, encoder.encode(JSON.stringify(placesOf(places))));
+  let sentAddresses: readonly Address[] | undefined;
+  const sendDenyList = (): void => {
+    const addresses = deniedAddresses();
+    if (addresses === sentAddresses || !limits.network) return;
+    sentAddresses = addresses;
+    runner.send(runnerFrameKind.denyList, encoder.encode(JSON.stringify(denyListOf(addresses))));
   };
-  const runner = new RunnerProcess(child, limits, events, forbid);
-  forbid();
+  const runner = new RunnerProcess(child, limits, events, sendDenyList);
+  sendDenyList();
   runner.send(runnerFrameKind.start, encodeRunnerStart({ moduleUrl: program.moduleUrl, data }));
   return {
     send: (body) => {
-      forbid();
+      sendDenyList();
       runner.send(runnerFrameKind.message, body);
     },
     kill: () => runner.kill('killed'),
-    ...(canDropNetwork ? { denyNetwork: () => runner.send(runnerFrameKind.denyNetwork, nothing) } : {}),
+    ...(canDropNetwork ? { denyNetwork: () => runner.send(runnerFrameKind.denyNetwork, emptyBytes) } : {}),
   };
 }
 
-function placesOf(places: readonly Address[]): NetworkDenyList {
-  const ownHosts = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
-  return { places: places.map(({ host, port }) => [host, port]), ownHosts: ownHosts.map(({ address }) => address) };
+function denyListOf(denied: readonly Address[]): NetworkDenyList {
+  const own = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+  return { addresses: denied.map(({ host, port }) => [host, port]), ownHosts: own.map(({ address }) => address) };
 }
 
 function checkLimits({ memoryBytesMax, lifetimeMsMax }: RunnerLimits): void {
   if (!(memoryBytesMax >= runnerMemoryBytesMin)) {
-    throw new RemusterError('BAD_ARGUMENT', `a runner needs at least ${runnerMemoryBytesMin} bytes of memory`);
+    throw new RemusterError(
+      'BAD_ARGUMENT',
+      `a runner needs at least ${runnerMemoryBytesMin} bytes of memory, not ${memoryBytesMax}`,
+    );
   }
-  if (!(lifetimeMsMax > 0)) throw new RemusterError('BAD_ARGUMENT', 'a runner needs a positive lifetime');
+  if (!(lifetimeMsMax > 0))
+    throw new RemusterError('BAD_ARGUMENT', `a runner needs a positive lifetime, not ${lifetimeMsMax} ms`);
 }
