@@ -1,4 +1,4 @@
-/** The registry on a real etcd against the suite that holds for every Registry. */
+/** Runs the conformance suite of the Registry port on a real etcd. */
 import { after, before } from 'node:test';
 
 import { type EtcdServer, startEtcd } from '../../../test/support/etcd/etcd-server.ts';
@@ -11,7 +11,7 @@ const clock = systemClock();
 let server: EtcdServer;
 let tests = 0;
 
-/** What is registered inside of a hook ends with the hook, so the end is called from here. */
+/** `t.after` inside a hook runs at the end of that hook, so cleanups are collected here. */
 const ends: (() => Promise<void>)[] = [];
 after(() => Promise.all(ends.map((end) => end())));
 before(async () => {

@@ -1,13 +1,13 @@
 /**
- * Slots whose etcd version counts the transactions marked in them; one slot per transaction in flight. A slot ends by
- * its own lease.
+ * Dedup slots: etcd keys whose version counts the transactions that are marked in them; one slot per transaction in
+ * flight.
  *
- *   if the slot's version is still what it was -> execute, and write "number branch" into the slot
- *   otherwise                                  -> read the slot: our number says that an earlier attempt was executed
+ *   slot version unchanged -> execute, and write the mark "number branch" into the slot
+ *   otherwise              -> read the slot: this transaction's number means that an earlier attempt was executed
  *
- * An attempt that etcd carries out late finds the version changed and does nothing. Slots are few, because the lowest
- * free one is taken, and they end with a lease of their own an hour after they were last written. The lease is replaced
- * every twenty minutes, so a mark outlives every call that could ask for it.
+ * An attempt that etcd executes late finds another version and does nothing. Slots are few, because each transaction
+ * takes the lowest free one. They expire with a lease of one hour, which is replaced every twenty minutes: a mark
+ * outlives every call that could need it.
  */
 import { randomBytes } from 'node:crypto';
 
@@ -30,7 +30,7 @@ export class EtcdDedupSlots {
   }
 
   release({ index }: EtcdDedupSlot): void {
-    const at = this.#free.findIndex((one) => one > index);
+    const at = this.#free.findIndex((freeIndex) => freeIndex > index);
     this.#free.splice(at < 0 ? this.#free.length : at, 0, index);
   }
 
@@ -40,9 +40,14 @@ export class EtcdDedupSlots {
   }
 }
 
-type Grant = { readonly id: string; readonly granted: Promise<string>; readonly askedMs: number; isThere: boolean };
+type Grant = {
+  readonly id: string;
+  readonly granted: Promise<string>;
+  readonly requestedMs: number;
+  isGranted: boolean;
+};
 
-/** Granted when the first mark is written; `grant` has to end in an error or in a lease of that id. */
+/** The lease of all marks, granted before the first mark. `grant` must create a lease with that id or fail. */
 export class EtcdDedupLease {
   readonly #nowMs: () => number;
   readonly #grant: (id: string, ttlSeconds: number, deadlineMs: number) => Promise<void>;
@@ -53,34 +58,35 @@ export class EtcdDedupLease {
     this.#grant = grant;
   }
 
-  /** If there is one that needs no waiting for. */
-  get present(): string | undefined {
+  /** The lease, if it is granted and young enough. */
+  get current(): string | undefined {
     const current = this.#current;
-    return current?.isThere === true && this.#nowMs() - current.askedMs < renewAfterMs ? current.id : undefined;
+    return current?.isGranted === true && this.#nowMs() - current.requestedMs < renewAfterMs ? current.id : undefined;
   }
 
-  /** Shared by all who ask, although the first one sets the deadline; a failed attempt is not kept. */
+  /** All callers share one grant with the deadline of the first caller. A failed grant is dropped. */
   acquire(deadlineMs: number): Promise<string> {
-    const askedMs = this.#nowMs();
-    if (this.#current !== undefined && askedMs - this.#current.askedMs < renewAfterMs) return this.#current.granted;
+    const requestedMs = this.#nowMs();
+    const current = this.#current;
+    if (current !== undefined && requestedMs - current.requestedMs < renewAfterMs) return current.granted;
     const id = newLeaseId();
     const granted = this.#grant(id, leaseSeconds, deadlineMs).then(() => {
-      grant.isThere = true;
+      grant.isGranted = true;
       return id;
     });
-    const grant: Grant = { id, granted, askedMs, isThere: false };
+    const grant: Grant = { id, granted, requestedMs, isGranted: false };
     this.#current = grant;
     granted.catch(() => this.markLost(id));
     return granted;
   }
 
-  /** It was not granted, or is gone in etcd, which only somebody else's hand can have caused. */
+  /** The lease was not granted, or another etcd client has revoked it. */
   markLost(id: string): void {
     if (this.#current?.id === id) this.#current = undefined;
   }
 }
 
-/** Chosen here and not by etcd, so that a grant can be asked for twice: 63 random bits, never 0. */
+/** 63 random bits, never 0. Chosen by the client, so that a grant can be retried with the same id. */
 export function newLeaseId(): string {
   return String((randomBytes(8).readBigUInt64BE() >> 1n) | 1n);
 }

@@ -1,7 +1,7 @@
 /**
- * Calls an etcd cluster: fails over between endpoints and retries until the deadline. Promises "nothing changed" only
- * if no attempt can have had an effect. Compared with etcd3 (decision 18): 37 packages, no release for two years, and
- * a write in doubt is left to the caller.
+ * Calls an etcd cluster: fails over between endpoints and retries until the deadline. Reports "nothing changed" only if
+ * no attempt can have had an effect. Decision 18 compares it with the package etcd3, which has 37 dependencies and no
+ * release for two years, and leaves a write of unknown outcome to the caller.
  */
 import { type ErrorCode, RemusterError } from '../../base/errors.ts';
 import type { Cancel } from '../../base/ports.ts';
@@ -13,18 +13,18 @@ export type EtcdBody = Readonly<Record<string, unknown>>;
 
 export type EtcdCall = {
   readonly path: string;
-  /** Called for each attempt; `uncertain` when an earlier one may have been carried out. */
+  /** Called for each attempt; `uncertain` if an earlier attempt may have been executed. */
   readonly body: (attempt: { readonly uncertain: boolean }) => EtcdBody;
-  /** A member of etcd that sees no leader refuses at once instead of letting us wait. */
+  /** An etcd member that sees no leader then refuses at once instead of waiting for one. */
   readonly needsLeader: boolean;
-  /** False for what has no effect however often it is made, so that a lost answer leaves no doubt. */
+  /** False for a call without effect: a lost reply then leaves no uncertainty. */
   readonly isWrite: boolean;
   readonly deadlineMs: number;
 };
 
 export type EtcdReply =
   | { readonly kind: 'value'; readonly body: EtcdBody; readonly uncertain: boolean }
-  | { readonly kind: 'refused'; readonly error: RemusterError; readonly etcdSays: string };
+  | { readonly kind: 'refused'; readonly error: RemusterError; readonly etcdMessage: string };
 
 type Attempt = {
   readonly endpoint: number;
@@ -39,7 +39,8 @@ export class EtcdClient {
   readonly limits: EtcdLimits;
   readonly #options: EtcdOptions;
   readonly #http: EtcdHttp;
-  readonly #pauses = new Set<() => void>();
+  /** Ends the pending delays on `close`. */
+  readonly #delays = new Set<() => void>();
   #endpoint = 0;
   #token: string | undefined;
   #open = true;
@@ -60,12 +61,13 @@ export class EtcdClient {
     return this.#options.clock.nowMs();
   }
 
-  /** The present endpoint; `failed` turns to the next one, unless somebody has done so already. */
+  /** Index of the current endpoint. */
   get endpoint(): number {
     return this.#endpoint;
   }
 
-  failed(endpoint: number): void {
+  /** Moves to the next endpoint, unless another caller has done so since. */
+  onEndpointFailed(endpoint: number): void {
     if (endpoint === this.#endpoint) this.#endpoint = (endpoint + 1) % this.#options.endpoints.length;
   }
 
@@ -74,24 +76,24 @@ export class EtcdClient {
   }
 
   async call(call: EtcdCall): Promise<EtcdReply> {
-    let trouble: RetryState = { code: 'DEADLINE', reason: 'no time was left', uncertain: false };
+    let state: RetryState = { code: 'DEADLINE', reason: 'no time was left', uncertain: false };
     for (let attempt = 0; this.nowMs < call.deadlineMs && this.#open; attempt++) {
       const endpoint = this.#endpoint;
-      const body = call.body({ uncertain: trouble.uncertain });
-      const verdict = await this.#attempt(
+      const body = call.body({ uncertain: state.uncertain });
+      const outcome = await this.#attempt(
         { endpoint, path: call.path, body, needsLeader: call.needsLeader },
         call.deadlineMs,
       );
-      if (verdict.kind === 'value') return { ...verdict, uncertain: trouble.uncertain };
-      if (verdict.kind === 'refused' && !(trouble.uncertain && isDoubtful(verdict.error))) return verdict;
-      trouble = troubleAfter(trouble, verdict, call);
-      if (verdict.kind === 'again') this.failed(endpoint);
+      if (outcome.kind === 'value') return { ...outcome, uncertain: state.uncertain };
+      if (outcome.kind === 'refused' && !(state.uncertain && isInconclusive(outcome.error))) return outcome;
+      state = nextRetryState(state, outcome, call);
+      if (outcome.kind === 'retryable') this.onEndpointFailed(endpoint);
       await this.#backoff(attempt, call.deadlineMs);
     }
-    return refusal(this.#open ? trouble : { ...trouble, code: 'CANCELLED', reason: 'the registry was closed' });
+    return failedReply(this.#open ? state : { ...state, code: 'CANCELLED', reason: 'the registry was closed' });
   }
 
-  /** One attempt at one endpoint, for somebody who depends on that endpoint. */
+  /** One attempt at one endpoint, without failover: for a watch that depends on that endpoint. */
   attempt(endpoint: number, path: string, body: EtcdBody): Promise<EtcdOutcome> {
     return this.#attempt({ endpoint, path, body, needsLeader: false }, this.nowMs + this.limits.attemptMs);
   }
@@ -100,16 +102,16 @@ export class EtcdClient {
     return this.#http.stream(this.#url(endpoint, path), body, this.#headers(true), events);
   }
 
-  /** Waits, but not beyond `close`. */
+  /** Ends early on `close`. */
   delay(delayMs: number): Promise<void> {
     return new Promise((resolve) => {
       const end = (): void => {
-        this.#pauses.delete(end);
+        this.#delays.delete(end);
         cancel();
         resolve();
       };
       const cancel = this.#options.clock.schedule(delayMs, end);
-      this.#pauses.add(end);
+      this.#delays.add(end);
       if (!this.#open) end();
     });
   }
@@ -117,30 +119,30 @@ export class EtcdClient {
   close(): void {
     this.#open = false;
     this.#http.close();
-    for (const end of this.#pauses) end();
+    for (const end of this.#delays) end();
   }
 
   async #attempt({ endpoint, path, body, needsLeader }: Attempt, deadlineMs: number): Promise<EtcdOutcome> {
-    const refused = await this.#signIn(endpoint, deadlineMs);
-    if (refused !== undefined) return refused;
+    const failure = await this.#authenticate(endpoint, deadlineMs);
+    if (failure !== undefined) return failure;
     const headers = this.#headers(needsLeader);
     const reply = await this.#http.post(this.#url(endpoint, path), body, headers, this.#attemptMs(deadlineMs));
-    const verdict = classifyEtcdReply(reply);
-    if (verdict.kind !== 'authenticate') return verdict;
+    const outcome = classifyEtcdReply(reply);
+    if (outcome.kind !== 'authenticate') return outcome;
     this.#token = undefined;
-    return this.#options.user === undefined ? nameless : verdict;
+    return this.#options.user === undefined ? noCredentials : outcome;
   }
 
-  /** Gets the token that stands for name and password; etcd forgets it after a while, and then it is got again. */
-  async #signIn(endpoint: number, deadlineMs: number): Promise<EtcdOutcome | undefined> {
+  /** Requests a token for user and password. Tokens of etcd expire and are requested again then. */
+  async #authenticate(endpoint: number, deadlineMs: number): Promise<EtcdOutcome | undefined> {
     const { user } = this.#options;
     if (user === undefined || this.#token !== undefined) return undefined;
     const url = this.#url(endpoint, '/v3/auth/authenticate');
-    const verdict = classifyEtcdReply(await this.#http.post(url, user, {}, this.#attemptMs(deadlineMs)));
-    // Signing in changes nothing, however it failed.
-    if (verdict.kind === 'again') return { ...verdict, happened: 'no' };
-    if (verdict.kind !== 'value') return verdict;
-    this.#token = String(verdict.body['token']);
+    const outcome = classifyEtcdReply(await this.#http.post(url, user, {}, this.#attemptMs(deadlineMs)));
+    // A failed authentication has not executed the call.
+    if (outcome.kind === 'retryable') return { ...outcome, executed: 'no' };
+    if (outcome.kind !== 'value') return outcome;
+    this.#token = String(outcome.body['token']);
     return undefined;
   }
 
@@ -148,12 +150,12 @@ export class EtcdClient {
     return Math.max(0, Math.min(this.limits.attemptMs, deadlineMs - this.nowMs));
   }
 
-  /** The first change of endpoint is made at once, later ones after growing pauses. */
+  /** The delay doubles after each round over all endpoints. */
   async #backoff(attempt: number, deadlineMs: number): Promise<void> {
-    const { pauseMsMin, pauseMsMax } = this.limits;
+    const { retryDelayMsMin, retryDelayMsMax } = this.limits;
     const rounds = Math.floor(attempt / this.#options.endpoints.length);
-    const wantedMs = Math.min(pauseMsMax, pauseMsMin * 2 ** Math.min(rounds, 10));
-    const delayMs = Math.min(wantedMs, deadlineMs - this.nowMs);
+    const backoffMs = Math.min(retryDelayMsMax, retryDelayMsMin * 2 ** Math.min(rounds, 10));
+    const delayMs = Math.min(backoffMs, deadlineMs - this.nowMs);
     if (delayMs > 0) await this.delay(delayMs);
   }
 
@@ -169,43 +171,44 @@ export class EtcdClient {
   }
 }
 
-const nameless: EtcdOutcome = {
+const noCredentials: EtcdOutcome = {
   kind: 'refused',
-  error: new RemusterError('UNAUTHENTICATED', 'etcd asks for a user and a password'),
-  etcdSays: 'user name is empty',
+  error: new RemusterError('UNAUTHENTICATED', 'etcd requires a user and a password'),
+  etcdMessage: 'user name is empty',
 };
 
-/** These etcd may say before it looks at the marks of executed transactions: they tell nothing of earlier attempts. */
-function isDoubtful({ code }: RemusterError): boolean {
+/** etcd may reply these before it checks the marks of executed transactions, so earlier attempts remain uncertain. */
+function isInconclusive({ code }: RemusterError): boolean {
   return code === 'STORE_FULL' || code === 'FORBIDDEN' || code === 'UNAUTHENTICATED';
 }
 
-function troubleAfter(
+function nextRetryState(
   before: RetryState,
-  verdict: Exclude<EtcdOutcome, { kind: 'value' }>,
+  outcome: Exclude<EtcdOutcome, { kind: 'value' }>,
   { isWrite }: EtcdCall,
 ): RetryState {
-  if (verdict.kind === 'again') {
-    const { code, reason, happened } = verdict;
-    const uncertain = before.uncertain || (isWrite && happened === 'maybe');
-    // That one server is down says less than that another one sees no majority.
+  if (outcome.kind === 'retryable') {
+    const { code, reason, executed } = outcome;
+    const uncertain = before.uncertain || (isWrite && executed === 'maybe');
+    // A lost quorum explains more than a single unreachable server.
     return before.code === 'NO_QUORUM' && code === 'UNREACHABLE'
       ? { ...before, uncertain }
       : { code, reason, uncertain };
   }
-  const code = verdict.kind === 'refused' ? verdict.error.code : 'UNAUTHENTICATED';
-  const reason = verdict.kind === 'refused' ? verdict.etcdSays : 'etcd asks for a user and a password';
+  const code = outcome.kind === 'refused' ? outcome.error.code : 'UNAUTHENTICATED';
+  const reason = outcome.kind === 'refused' ? outcome.etcdMessage : 'etcd requires a user and a password';
   return { code, reason, uncertain: before.uncertain };
 }
 
-function refusal({ code, reason, uncertain }: RetryState): EtcdReply {
-  const ours = uncertain && code !== 'CANCELLED' ? 'DEADLINE' : code;
-  const text = uncertain ? `it may have happened, but no answer came from etcd (${reason})` : `etcd: ${reason}`;
-  return { kind: 'refused', error: new RemusterError(ours, text, uncertain ? 'maybe' : 'no'), etcdSays: reason };
+function failedReply({ code, reason, uncertain }: RetryState): EtcdReply {
+  const errorCode = uncertain && code !== 'CANCELLED' ? 'DEADLINE' : code;
+  const text = uncertain ? `etcd did not confirm the write, which may have happened (${reason})` : `etcd: ${reason}`;
+  const error = new RemusterError(errorCode, text, uncertain ? 'maybe' : 'no');
+  return { kind: 'refused', error, etcdMessage: reason };
 }
 
 function checkEndpoint(endpoint: string): void {
   const protocol = URL.canParse(endpoint) ? new URL(endpoint).protocol : '';
   if (protocol !== 'http:' && protocol !== 'https:')
-    throw new RemusterError('BAD_ARGUMENT', `${endpoint} is no endpoint of etcd: expected http://host:port`);
+    throw new RemusterError('BAD_ARGUMENT', `${endpoint} is not an etcd endpoint: expected http://host:port`);
 }

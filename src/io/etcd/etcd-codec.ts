@@ -1,6 +1,6 @@
 /**
- * Translates keys, values and numbers to etcd's JSON and back. `k/` holds keys, `g/` holds dedup marks that no range
- * can reach.
+ * Translates keys, values and numbers to the JSON of etcd and back. `k/` holds keys; `g/` holds dedup marks, which no
+ * range of a caller contains.
  */
 import { assert } from '../../base/assert.ts';
 import type { KeyRange, LeaseId, RegistryChange, RegistryCompare, RegistryEntry } from '../../base/registry.ts';
@@ -36,13 +36,14 @@ export class EtcdCodec {
     return encodeBase64(this.#prefix + key);
   }
 
-  /** A range that holds nothing is the one key that is never written: for etcd an empty end would mean something else. */
+  /** An empty range becomes the absent key, because etcd reads an inverted range differently. */
   range({ from, to }: KeyRange): EtcdWireRange {
-    if (utf8SortKey(from) >= utf8SortKey(to)) return { key: this.nothing };
+    if (utf8SortKey(from) >= utf8SortKey(to)) return { key: this.absentKey };
     return { key: this.key(from), range_end: this.key(to) };
   }
 
-  get nothing(): string {
+  /** A key that is never written. */
+  get absentKey(): string {
     return encodeBase64(`${this.#namespace}nothing`);
   }
 
@@ -52,14 +53,14 @@ export class EtcdCodec {
 
   compare(compare: RegistryCompare): Readonly<Record<string, string>> {
     const { key, target, is } = compare;
-    const both = { key: this.key(key), result: relations[is] };
-    if (target === 'value') return { ...both, target: 'VALUE', value: encodeBase64(compare.than) };
-    return { ...both, target: targets[target], [fields[target]]: String(compare.than) };
+    const common = { key: this.key(key), result: relations[is] };
+    if (target === 'value') return { ...common, target: 'VALUE', value: encodeBase64(compare.than) };
+    return { ...common, target: targets[target], [fields[target]]: String(compare.than) };
   }
 
   entry(wire: EtcdWireEntry): RegistryEntry {
     const key = Buffer.from(wire.key ?? '', 'base64').toString('utf8');
-    assert(key.startsWith(this.#prefix), 'etcd gave a key outside of the range that was asked for');
+    assert(key.startsWith(this.#prefix), 'etcd returned a key outside of the namespace');
     return {
       key: key.slice(this.#prefix.length),
       value: bytesOf(wire.value),
@@ -77,14 +78,14 @@ export class EtcdCodec {
   }
 }
 
-/** The revision of the key space, from the header of any answer. */
+/** The revision of the key space, from the header of any reply. */
 export function headerRevision(body: Readonly<Record<string, unknown>>): number {
   return wireNumber((body['header'] as { revision?: unknown } | undefined)?.revision);
 }
 
 export function wireNumber(wire: unknown): number {
   const value = Number(wire ?? 0);
-  assert(Number.isSafeInteger(value), 'etcd gave a number beyond 2^53');
+  assert(Number.isSafeInteger(value), 'etcd returned a number beyond 2^53');
   return value;
 }
 
@@ -93,7 +94,7 @@ export function encodeBase64(bytes: string | Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64');
 }
 
-/** A copy of its own: small buffers share one piece of memory, which would stay as long as any of them. */
+/** Copied, because a small Buffer is a slice of a shared pool and would keep all of it alive. */
 function bytesOf(wire: string | undefined): Uint8Array {
   return new Uint8Array(Buffer.from(wire ?? '', 'base64'));
 }

@@ -2,9 +2,9 @@
 import type { Clock, Log } from '../../base/ports.ts';
 
 export type EtcdTls = {
-  /** Certificates that may have signed etcd's own; without it those of the system. */
+  /** Trusted certificate authorities; the default are those of the system. */
   readonly caPem?: string;
-  /** Our own certificate, if etcd asks for one. */
+  /** Client certificate, if etcd requires one. */
   readonly certPem?: string;
   readonly keyPem?: string;
 };
@@ -12,7 +12,7 @@ export type EtcdTls = {
 export type EtcdOptions = {
   /** `http://host:port` or `https://host:port`, at least one; all of the same etcd cluster. */
   readonly endpoints: readonly string[];
-  /** Stands before every key, so that clusters can share one etcd. */
+  /** Prefix of every key, so that clusters can share one etcd. */
   readonly namespace: string;
   readonly user?: { readonly name: string; readonly password: string };
   readonly tls?: EtcdTls;
@@ -22,34 +22,34 @@ export type EtcdOptions = {
 };
 
 export type EtcdLimits = {
-  /** For a call that names no time of its own. */
+  /** Default timeout of a call. */
   readonly timeoutMs: number;
-  /** So long one endpoint may take before another is asked; the first may still answer later, which does no harm. */
+  /** Timeout of one attempt, after which the next endpoint is tried. A late execution of the first does no harm. */
   readonly attemptMs: number;
-  /** Between attempts, growing from the first to the second. */
-  readonly pauseMsMin: number;
-  readonly pauseMsMax: number;
-  /** How often the endpoint that serves a watch is asked whether it is still there. */
+  /** Delay between attempts, doubled from the minimum up to the maximum. */
+  readonly retryDelayMsMin: number;
+  readonly retryDelayMsMax: number;
+  /** Interval of the probes of an endpoint that serves a watch. */
   readonly watchCheckMs: number;
-  /** Calls that wait for their end; one more is refused with CAPACITY. */
+  /** Calls in flight; one more is refused with CAPACITY. */
   readonly callsMax: number;
   readonly watchesMax: number;
-  /** To one endpoint, besides one for each watch. */
+  /** Connections to one endpoint, besides one for each watch. */
   readonly connectionsMax: number;
-  readonly answerBytesMax: number;
+  readonly replyBytesMax: number;
 };
 
-/** A call may not last longer: the marks of executed transactions live at least so long. */
+/** Upper bound of a timeout: the marks of executed transactions live longer than this. */
 export const etcdTimeoutMsMax = 600_000;
 
 export const etcdLimits: EtcdLimits = {
   timeoutMs: 5_000,
   attemptMs: 2_500,
-  pauseMsMin: 20,
-  pauseMsMax: 500,
+  retryDelayMsMin: 20,
+  retryDelayMsMax: 500,
   watchCheckMs: 5_000,
   callsMax: 1_024,
   watchesMax: 256,
   connectionsMax: 16,
-  answerBytesMax: 64 * 1_048_576,
+  replyBytesMax: 64 * 1_048_576,
 };

@@ -1,4 +1,4 @@
-/** What the registry on etcd does when single exchanges go wrong. A proxy in front of a real etcd makes them go wrong. */
+/** Faults of single exchanges of the etcd registry, injected by a proxy in front of a real etcd. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -42,25 +42,25 @@ before(async () => {
 });
 after(() => Promise.all(ends.map((end) => end())));
 
-type Scene = { registry: EtcdRegistry; here: RegistryCaller; direct: RegistryCaller; proxy: EtcdFaultProxy };
+type Harness = { registry: EtcdRegistry; here: RegistryCaller; direct: RegistryCaller; proxy: EtcdFaultProxy };
 
-function opened(t: TestContext, options: Partial<EtcdOptions> & Pick<EtcdOptions, 'endpoints'>): EtcdRegistry {
+function openRegistry(t: TestContext, options: Partial<EtcdOptions> & Pick<EtcdOptions, 'endpoints'>): EtcdRegistry {
   const registry = etcdRegistry({ namespace: `test${tests}/`, clock, ...options });
   t.after(() => registry.close());
   return registry;
 }
 
-/** `here` speaks through the proxy, `direct` past it. */
-async function scene(t: TestContext, options: Partial<EtcdOptions> = {}): Promise<Scene> {
+/** `here` calls etcd through the proxy, `direct` without it. */
+async function harness(t: TestContext, options: Partial<EtcdOptions> = {}): Promise<Harness> {
   tests += 1;
   const proxy = await startEtcdFaultProxy(server.endpoint);
   t.after(() => proxy.close());
-  const registry = opened(t, { endpoints: [proxy.endpoint], ...options });
-  const direct = new RegistryCaller(realWorld, opened(t, { endpoints: [server.endpoint] }));
+  const registry = openRegistry(t, { endpoints: [proxy.endpoint], ...options });
+  const direct = new RegistryCaller(realWorld, openRegistry(t, { endpoints: [server.endpoint] }));
   return { registry, here: new RegistryCaller(realWorld, registry), direct, proxy };
 }
 
-/** The first so many transactions meet this fate, all others pass. */
+/** Applies the fate to the first `count` transactions; all other calls pass. */
 function firstTransactions(count: number, fate: ExchangeFate): (path: string) => ExchangeFate {
   let left = count;
   return (path) => (path === '/v3/kv/txn' && left-- > 0 ? fate : 'pass');
@@ -83,9 +83,9 @@ function results({ results }: TransactionResult): string[] {
 
 const limit = { timeout: 60_000 };
 
-describe('a transaction whose answer is lost', limit, () => {
-  it('is sent again and executed once', async (t) => {
-    const { here, direct, proxy } = await scene(t);
+describe('a transaction whose reply is lost', limit, () => {
+  it('is retried and executed once', async (t) => {
+    const { here, direct, proxy } = await harness(t);
     await here.write(putOp('k', '0'));
     proxy.fate = firstTransactions(3, 'loseAnswer');
     const { revision, succeeded } = await here.write(putOp('k', '1'), putOp('other', '1'));
@@ -95,8 +95,8 @@ describe('a transaction whose answer is lost', limit, () => {
     assert.equal((await here.write(putOp('k', '2'))).revision, revision + 1);
   });
 
-  it('gets the answer of its first execution, although everything changed since', async (t) => {
-    const { here, direct, proxy } = await scene(t);
+  it('returns the reply of its execution, although every key has changed since', async (t) => {
+    const { here, direct, proxy } = await harness(t);
     await here.write(putOp('a', '1'), putOp('b', '1'), putOp('c', '1'));
     proxy.fate = (path) => {
       if (path !== '/v3/kv/txn') return 'pass';
@@ -110,7 +110,7 @@ describe('a transaction whose answer is lost', limit, () => {
       deleteOp({ from: 'c', to: 'x' }),
       readOp('a'),
     );
-    // The second attempt is under way when others write.
+    // The second attempt is in flight while another client writes.
     while ((await direct.contents()) !== 'a=1 b=2') await new Promise(setImmediate);
     await direct.write(deleteOp({ from: '', to: 'y' }), putOp('z', '9'));
     proxy.fate = () => 'pass';
@@ -118,8 +118,8 @@ describe('a transaction whose answer is lost', limit, () => {
     assert.equal(await here.contents(), 'z=9');
   });
 
-  it('takes the branch of its first execution, also if the other one would be taken now', async (t) => {
-    const { here, proxy } = await scene(t);
+  it('returns the branch of its execution, also if its conditions have changed since', async (t) => {
+    const { here, proxy } = await harness(t);
     proxy.fate = firstTransactions(1, 'loseAnswer');
     const create = { compare: [keyIsAbsent('k')], then: [putOp('k', 'mine')], otherwise: [putOp('late', 'yes')] };
     assert.equal((await here.transact(create)).succeeded, true);
@@ -129,8 +129,8 @@ describe('a transaction whose answer is lost', limit, () => {
     assert.equal((await here.entry('late'))?.version, 1);
   });
 
-  it('says that it has happened, but not what it saw, when history is gone', async (t) => {
-    const { here, registry, direct, proxy } = await scene(t);
+  it('reports that it has happened, but no results, when the history is compacted', async (t) => {
+    const { here, registry, direct, proxy } = await harness(t);
     await here.write(putOp('a', '1'));
     proxy.fate = (path) => {
       if (path !== '/v3/kv/txn') return 'pass';
@@ -148,9 +148,9 @@ describe('a transaction whose answer is lost', limit, () => {
   });
 });
 
-describe('an attempt that etcd carries out late', limit, () => {
-  it('does nothing after a later attempt was answered', async (t) => {
-    const { here, proxy } = await scene(t);
+describe('an attempt that etcd executes late', limit, () => {
+  it('has no effect after a later attempt got its reply', async (t) => {
+    const { here, proxy } = await harness(t);
     await here.write(putOp('k', '0'));
     proxy.fate = firstTransactions(1, 'late');
     await here.write(putOp('k', '1'));
@@ -159,8 +159,8 @@ describe('an attempt that etcd carries out late', limit, () => {
     assert.deepEqual([await here.contents(), (await here.entry('k'))?.version], ['k=2', 3]);
   });
 
-  it('does nothing either when the later one only read', async (t) => {
-    const { here, direct, proxy } = await scene(t);
+  it('has no effect after a later attempt that only read', async (t) => {
+    const { here, direct, proxy } = await harness(t);
     await direct.write(putOp('k', 'theirs'));
     proxy.fate = firstTransactions(1, 'late');
     const create = { compare: [keyIsAbsent('k')], then: [putOp('k', 'mine')], otherwise: [readOp('k')] };
@@ -171,34 +171,34 @@ describe('an attempt that etcd carries out late', limit, () => {
     assert.equal((await here.transact(create)).succeeded, true);
   });
 
-  it('is not taken for the call that uses its slot next', async (t) => {
-    const { here, registry, proxy } = await scene(t);
+  it('is not mistaken for the next transaction in its slot', async (t) => {
+    const { here, registry, proxy } = await harness(t);
     await here.write(putOp('k', '0'));
     proxy.fate = (path) => (path === '/v3/kv/txn' ? 'late' : 'pass');
-    assert.equal(codeOf(await transact(registry, { then: [putOp('k', 'given up')] }, 200)), 'DEADLINE');
+    assert.equal(codeOf(await transact(registry, { then: [putOp('k', 'timed out')] }, 200)), 'DEADLINE');
     await proxy.releaseLate();
-    assert.equal(await here.contents(), 'k=given up');
+    assert.equal(await here.contents(), 'k=timed out');
     proxy.fate = () => 'pass';
     await here.write(putOp('next', '1'));
-    assert.equal(await here.contents(), 'k=given up next=1');
+    assert.equal(await here.contents(), 'k=timed out next=1');
   });
 });
 
-describe('errors', limit, () => {
-  it('promise that nothing happened only when nothing can have', async (t) => {
-    const { registry, here, proxy } = await scene(t);
+describe('the etcd registry', limit, () => {
+  it('reports that nothing changed only when that is certain', async (t) => {
+    const { registry, here, proxy } = await harness(t);
     await here.write(putOp('k', '0'));
-    const end = async (): Promise<string> => codeOf(await transact(registry, { then: [putOp('k', '1')] }, 300));
+    const put = async (): Promise<string> => codeOf(await transact(registry, { then: [putOp('k', '1')] }, 300));
     proxy.fate = () => 'hang';
-    assert.equal(await end(), 'DEADLINE');
+    assert.equal(await put(), 'DEADLINE');
     proxy.fate = () => 'refuse';
-    assert.equal(await end(), 'DEADLINE');
+    assert.equal(await put(), 'DEADLINE');
     await proxy.close();
-    assert.equal(await end(), 'UNREACHABLE');
+    assert.equal(await put(), 'UNREACHABLE');
   });
 
-  it('bound the calls under way, and end them all on closing', async (t) => {
-    const { registry, proxy } = await scene(t, { limits: { callsMax: 5, connectionsMax: 2 } });
+  it('bounds the calls in flight, and cancels them on close', async (t) => {
+    const { registry, proxy } = await harness(t, { limits: { callsMax: 5, connectionsMax: 2 } });
     proxy.fate = () => 'hang';
     const range = () => outcomeOf((done) => registry.range(allKeys, {}, done));
     const calls = [...Array.from({ length: 5 }, range), range()];
@@ -208,27 +208,27 @@ describe('errors', limit, () => {
     assert.equal(codeOf(await range()), 'CANCELLED');
   });
 
-  it('tell of a foreign program at that address, and of an answer that is too large', async (t) => {
-    const stranger = createServer((_, answer) => answer.end('<html>'));
-    await new Promise<void>((done) => stranger.listen(0, '127.0.0.1', done));
-    t.after(() => stranger.close());
-    const endpoint = `http://127.0.0.1:${(stranger.address() as AddressInfo).port}`;
-    const registry = opened(t, { endpoints: [endpoint] });
+  it('reports an endpoint that is not etcd, and halves a range whose reply is too large', async (t) => {
+    const notEtcd = createServer((_, response) => response.end('<html>'));
+    await new Promise<void>((done) => notEtcd.listen(0, '127.0.0.1', done));
+    t.after(() => notEtcd.close());
+    const endpoint = `http://127.0.0.1:${(notEtcd.address() as AddressInfo).port}`;
+    const registry = openRegistry(t, { endpoints: [endpoint] });
     assert.equal(codeOf(await outcomeOf((done) => registry.range(allKeys, { timeoutMs: 200 }, done))), 'MALFORMED');
-    stranger.closeAllConnections();
+    notEtcd.closeAllConnections();
 
-    const { here } = await scene(t, { limits: { answerBytesMax: 20_000 } });
+    const { here } = await harness(t, { limits: { replyBytesMax: 20_000 } });
     for (let i = 0; i < 5; i++) await here.write(putOp(`k${i}`, 'x'.repeat(5_000)));
     const { entries, more } = await here.range();
     assert.ok(entries.length >= 1 && more, `${entries.length} ${more}`);
-    assert.throws(() => opened(t, { endpoints: ['127.0.0.1:2379'] }), { code: 'BAD_ARGUMENT' });
-    assert.throws(() => opened(t, { endpoints: [] }), { code: 'BAD_ARGUMENT' });
+    assert.throws(() => openRegistry(t, { endpoints: ['127.0.0.1:2379'] }), { code: 'BAD_ARGUMENT' });
+    assert.throws(() => openRegistry(t, { endpoints: [] }), { code: 'BAD_ARGUMENT' });
   });
 });
 
-describe('a watch that is cut', limit, () => {
-  it('goes on where it was, without a gap or a repetition', async (t) => {
-    const { here, direct, registry, proxy } = await scene(t);
+describe('a watch whose stream breaks', limit, () => {
+  it('resumes without a gap or a duplicate', async (t) => {
+    const { here, direct, registry, proxy } = await harness(t);
     const { revision } = await here.write(putOp('n', '0'));
     const world = { ...realWorld, registry, other: registry, clock };
     const watched = new WatchRecorder(world, allKeys, revision + 1);
@@ -246,10 +246,10 @@ describe('a watch that is cut', limit, () => {
     );
   });
 
-  it('leaves an endpoint that is silent', async (t) => {
-    const { direct, proxy } = await scene(t);
+  it('leaves an endpoint that does not reply', async (t) => {
+    const { direct, proxy } = await harness(t);
     const endpoints = [proxy.endpoint, server.endpoint];
-    const registry = opened(t, { endpoints, limits: { watchCheckMs: 50, attemptMs: 200 } });
+    const registry = openRegistry(t, { endpoints, limits: { watchCheckMs: 50, attemptMs: 200 } });
     const { revision } = await direct.write(putOp('start'));
     const watched = new WatchRecorder({ ...realWorld, registry, other: registry, clock }, allKeys, revision);
     t.after(() => watched.end());
@@ -262,8 +262,8 @@ describe('a watch that is cut', limit, () => {
     assert.deepEqual(watched.seen, ['+start=', '+a=']);
   });
 
-  it('says that it fell behind a compaction, also at the very revision of the compaction', async (t) => {
-    const { direct, registry, proxy } = await scene(t);
+  it('reports that it fell behind a compaction, also exactly at the compacted revision', async (t) => {
+    const { direct, registry, proxy } = await harness(t);
     const { revision } = await direct.write(putOp('a'), putOp('b'));
     const watched = new WatchRecorder({ ...realWorld, registry, other: registry, clock }, allKeys, revision);
     await watched.until(({ seen }) => seen.length === 1);
@@ -277,52 +277,52 @@ describe('a watch that is cut', limit, () => {
   });
 });
 
-describe('a protected etcd', limit, () => {
-  it('is spoken to with user and password, and signed in to again when it forgot', async (t) => {
+describe('the etcd registry with credentials', limit, () => {
+  it('authenticates with user and password, and again when the token expired', async (t) => {
     const [own] = (await startEtcd(t, { isHasty: true })) as [EtcdServer];
     await own.post('/v3/auth/user/add', { name: 'root', password: 'correct' });
     await own.post('/v3/auth/role/add', { name: 'root' });
     await own.post('/v3/auth/user/grant', { user: 'root', role: 'root' });
     await own.post('/v3/auth/enable', {});
     const endpoints = [own.endpoint];
-    const registry = opened(t, { endpoints, user: { name: 'root', password: 'correct' } });
+    const registry = openRegistry(t, { endpoints, user: { name: 'root', password: 'correct' } });
     const here = new RegistryCaller(realWorld, registry);
     const { revision } = await here.write(putOp('k', 'v'));
     const watched = new WatchRecorder({ ...realWorld, registry, other: registry, clock }, allKeys, revision);
     t.after(() => watched.end());
     await watched.until(({ seen }) => seen.length === 1);
-    // Tokens are not kept over a restart.
+    // etcd loses its tokens when it restarts.
     await own.kill('SIGTERM');
     await own.start();
-    const other = opened(t, { endpoints, user: { name: 'root', password: 'correct' } });
+    const other = openRegistry(t, { endpoints, user: { name: 'root', password: 'correct' } });
     await new RegistryCaller(realWorld, other).write(putOp('k', 'w'));
     await watched.until(({ seen }) => seen.length === 2);
     assert.equal(await here.contents(), 'k=w');
-    const wrong = opened(t, { endpoints, user: { name: 'root', password: 'wrong' } });
-    const nameless = opened(t, { endpoints });
-    for (const registry of [wrong, nameless])
+    const wrong = openRegistry(t, { endpoints, user: { name: 'root', password: 'wrong' } });
+    const anonymous = openRegistry(t, { endpoints });
+    for (const registry of [wrong, anonymous])
       assert.equal(codeOf(await transact(registry, { then: [putOp('k', 'x')] }, 500)), 'UNAUTHENTICATED');
   });
 
-  it('is reached over TLS by who trusts it and shows a certificate', async (t) => {
+  it('connects over TLS if it trusts etcd and has a client certificate', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'remuster-etcd-tls-'));
     t.after(() => rmSync(folder, { recursive: true }));
     const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
     const curve = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '2', '-subj', '/CN=etcd'];
     const names = ['-addext', 'subjectAltName=IP:127.0.0.1'];
     execFileSync('openssl', ['req', '-x509', ...curve, ...names, '-keyout', key, '-out', cert], { stdio: 'pipe' });
-    const words = ['--cert-file', cert, '--key-file', key, '--client-cert-auth', '--trusted-ca-file', cert];
-    const [own] = (await startEtcd(t, { isHasty: true, scheme: 'https', words })) as [EtcdServer];
+    const args = ['--cert-file', cert, '--key-file', key, '--client-cert-auth', '--trusted-ca-file', cert];
+    const [own] = (await startEtcd(t, { isHasty: true, scheme: 'https', words: args })) as [EtcdServer];
     const [certPem, keyPem] = [readFileSync(cert, 'utf8'), readFileSync(key, 'utf8')];
-    const registry = opened(t, { endpoints: [own.endpoint], tls: { caPem: certPem, certPem, keyPem } });
+    const registry = openRegistry(t, { endpoints: [own.endpoint], tls: { caPem: certPem, certPem, keyPem } });
     const here = new RegistryCaller(realWorld, registry);
     const { revision } = await here.write(putOp('k', 'v'));
     const watched = new WatchRecorder({ ...realWorld, registry, other: registry, clock }, allKeys, revision);
     await watched.until(({ seen }) => seen.length === 1);
     watched.end();
     for (const tls of [{ caPem: certPem }, { certPem, keyPem }]) {
-      const stranger = opened(t, { endpoints: [own.endpoint], tls });
-      assert.notEqual(codeOf(await transact(stranger, { then: [putOp('k', 'x')] }, 400)), 'ok');
+      const untrusted = openRegistry(t, { endpoints: [own.endpoint], tls });
+      assert.notEqual(codeOf(await transact(untrusted, { then: [putOp('k', 'x')] }, 400)), 'ok');
     }
     assert.equal(await here.contents(), 'k=v');
   });

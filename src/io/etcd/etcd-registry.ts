@@ -1,8 +1,7 @@
 /**
- * The Registry port on etcd's JSON gateway: checks arguments, bounds calls, translates. Retries, exactly-once and
- * watches live in the files beside it.
- *
- * etcd counts the time of leases in whole seconds and has a minimum of its own: what was granted is reported.
+ * The Registry port on the JSON gateway of etcd: checks arguments, bounds calls, translates. etcd-client.ts retries,
+ * idempotent-transaction.ts executes once, etcd-watch.ts watches. etcd counts lease times in whole seconds and has a
+ * minimum: the caller gets the granted time.
  */
 import { type Done, RemusterError, failure, success } from '../../base/errors.ts';
 import type { Cancel } from '../../base/ports.ts';
@@ -32,26 +31,24 @@ import { IdempotentTransactions } from './idempotent-transaction.ts';
 import { EtcdDedupLease, EtcdDedupSlots, newLeaseId } from './dedup-slots.ts';
 
 export type EtcdRegistry = Registry & {
-  /** Calls under way end with CANCELLED and watches fall silent. What was granted stays until it expires. */
+  /** Ends calls in flight with CANCELLED and watches without an event. Leases stay until they expire. */
   close(): void;
 };
 
-type Fault = RemusterError | undefined;
-
 export function etcdRegistry(options: EtcdOptions): EtcdRegistry {
   const client = new EtcdClient(options);
-  const words = new EtcdCodec(options.namespace);
+  const codec = new EtcdCodec(options.namespace);
   const lease = new EtcdDedupLease(
     () => client.nowMs,
     async (id, seconds, deadlineMs) => void (await grant(client, id, seconds, deadlineMs)),
   );
-  const transactions = new IdempotentTransactions(client, words, new EtcdDedupSlots(), lease);
-  const watches = new EtcdWatches(client, words, options);
+  const transactions = new IdempotentTransactions(client, codec, new EtcdDedupSlots(), lease);
+  const watches = new EtcdWatches(client, codec, options);
   const calls = new BoundedCalls(client);
   return {
     range: (range, { limit = registryLimits.rangeLimitMax, timeoutMs, stale = false }: RangeOptions, done) =>
       calls.run(validateRange(range) ?? validateLimit(limit), timeoutMs, done, (deadlineMs) =>
-        readRange(client, words, { range, limit, stale, deadlineMs }),
+        readRange(client, codec, { range, limit, stale, deadlineMs }),
       ),
     transact: (transaction, { timeoutMs }, done) =>
       calls.run(validateTransaction(transaction), timeoutMs, done, (deadlineMs) =>
@@ -75,7 +72,7 @@ export function etcdRegistry(options: EtcdOptions): EtcdRegistry {
   };
 }
 
-/** Bounds the calls under way and turns their ends into callbacks. */
+/** Bounds the calls in flight and reports their results by callback. */
 class BoundedCalls {
   readonly #client: EtcdClient;
   #running = 0;
@@ -84,13 +81,16 @@ class BoundedCalls {
     this.#client = client;
   }
 
-  run<T>(fault: Fault, timeoutMs: number | undefined, done: Done<T>, work: (deadlineMs: number) => Promise<T>): void {
-    if (fault !== undefined) callInMicrotask(done, { ok: false, error: fault });
-    else if (this.#running >= this.#client.limits.callsMax)
-      callInMicrotask(
-        done,
-        failure('CAPACITY', `more than ${this.#client.limits.callsMax} calls to etcd are under way`),
-      );
+  run<T>(
+    invalid: RemusterError | undefined,
+    timeoutMs: number | undefined,
+    done: Done<T>,
+    work: (deadlineMs: number) => Promise<T>,
+  ): void {
+    const { callsMax } = this.#client.limits;
+    if (invalid !== undefined) callInMicrotask(done, { ok: false, error: invalid });
+    else if (this.#running >= callsMax)
+      callInMicrotask(done, failure('CAPACITY', `${callsMax} calls to etcd are in flight already`));
     else void this.#run(this.#client.deadlineMs(timeoutMs), done, work);
   }
 
@@ -110,25 +110,26 @@ class BoundedCalls {
 
 class EtcdWatches {
   readonly #client: EtcdClient;
-  readonly #words: EtcdCodec;
+  readonly #codec: EtcdCodec;
   readonly #options: EtcdOptions;
   readonly #open = new Set<EtcdWatch>();
 
-  constructor(client: EtcdClient, words: EtcdCodec, options: EtcdOptions) {
+  constructor(client: EtcdClient, codec: EtcdCodec, options: EtcdOptions) {
     this.#client = client;
-    this.#words = words;
+    this.#codec = codec;
     this.#options = options;
   }
 
   start(range: KeyRange, fromRevision: number, events: Parameters<Registry['watch']>[2]): Cancel {
-    const fault = validateRange(range) ?? validateWatchRevision(fromRevision);
-    if (fault !== undefined) throw fault;
+    const invalid = validateRange(range) ?? validateWatchRevision(fromRevision);
+    if (invalid !== undefined) throw invalid;
     const { watchesMax } = this.#client.limits;
-    if (this.#open.size >= watchesMax) throw new RemusterError('CAPACITY', `more than ${watchesMax} watches on etcd`);
-    const broke = (reason: string): void => this.#options.log?.('warn', 'etcd.watch-broke', { reason });
-    const over = (): void => void this.#open.delete(watch);
-    const setting = { client: this.#client, words: this.#words, range, events, broke, over };
-    const watch = new EtcdWatch(setting, fromRevision);
+    if (this.#open.size >= watchesMax)
+      throw new RemusterError('CAPACITY', `${watchesMax} watches on etcd are open already`);
+    const onDisconnect = (reason: string): void => this.#options.log?.('warn', 'etcd.watch-broke', { reason });
+    const onEnd = (): void => void this.#open.delete(watch);
+    const context = { client: this.#client, codec: this.#codec, range, events, onDisconnect, onEnd };
+    const watch = new EtcdWatch(context, fromRevision);
     this.#open.add(watch);
     void watch.run();
     return () => watch.cancel();
@@ -139,29 +140,29 @@ class EtcdWatches {
   }
 }
 
-type Reading = {
+type RangeRequest = {
   readonly range: KeyRange;
   readonly limit: number;
   readonly stale: boolean;
   readonly deadlineMs: number;
 };
 
-/** An answer that is too large is asked for again by halves: the caller is told that there is more. */
-async function readRange(client: EtcdClient, words: EtcdCodec, reading: Reading): Promise<RangeResult> {
-  const { range, limit, stale, deadlineMs } = reading;
-  const body = (): EtcdBody => ({ ...words.range(range), limit: String(limit), serializable: stale });
+/** Retries a reply that is too large with an eighth of the limit; the result then has `more`. */
+async function readRange(client: EtcdClient, codec: EtcdCodec, request: RangeRequest): Promise<RangeResult> {
+  const { range, limit, stale, deadlineMs } = request;
+  const body = (): EtcdBody => ({ ...codec.range(range), limit: String(limit), serializable: stale });
   const reply = await client.call({ path: '/v3/kv/range', needsLeader: !stale, isWrite: false, body, deadlineMs });
-  if (reply.kind === 'value') return { ...decodeRange(words, reply.body), revision: headerRevision(reply.body) };
+  if (reply.kind === 'value') return { ...decodeRange(codec, reply.body), revision: headerRevision(reply.body) };
   if (reply.error.code !== 'TOO_LARGE' || limit === 1) throw reply.error;
-  return await readRange(client, words, { ...reading, limit: Math.ceil(limit / 8) });
+  return await readRange(client, codec, { ...request, limit: Math.ceil(limit / 8) });
 }
 
-/** The seconds that were granted. That there is such a lease already can only mean that our first attempt got through. */
+/** Returns the granted seconds. "lease already exists" means that an earlier attempt succeeded: the id is random. */
 async function grant(client: EtcdClient, id: string, seconds: number, deadlineMs: number): Promise<number> {
   const body = (): EtcdBody => ({ ID: id, TTL: String(seconds) });
   const reply = await client.call({ path: '/v3/lease/grant', needsLeader: true, isWrite: true, body, deadlineMs });
   if (reply.kind === 'value') return wireNumber(reply.body['TTL']);
-  if (!reply.etcdSays.includes('lease already exists')) throw reply.error;
+  if (!reply.etcdMessage.includes('lease already exists')) throw reply.error;
   const { ttlMs } = await keepAlive(client, id, deadlineMs);
   return ttlMs / 1_000;
 }

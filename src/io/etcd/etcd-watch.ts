@@ -1,6 +1,6 @@
 /**
- * One watch on etcd: reopened at the next endpoint from the first revision not seen. Probes its endpoint, because a
- * stopped process keeps its connections open. Ends only by cancel or compaction.
+ * One watch on etcd. A broken stream is reopened at the next endpoint from the first revision that was not delivered.
+ * Probes its endpoint, because the connections of a stopped process stay open. Ends only by cancel or compaction.
  */
 import type { Cancel } from '../../base/ports.ts';
 import type { KeyRange, RegistryChange, WatchEvents } from '../../base/registry.ts';
@@ -15,51 +15,51 @@ type WireWatch = {
   readonly cancel_reason?: string;
   readonly compact_revision?: string;
   readonly events?: readonly EtcdWireEvent[];
-  /** More of the same revisions follows: etcd cuts what is too large for one message. */
+  /** More changes of the last revision follow: etcd splits messages that are too large. */
   readonly fragment?: boolean;
 };
 
-type Setting = {
+type WatchContext = {
   readonly client: EtcdClient;
-  readonly words: EtcdCodec;
+  readonly codec: EtcdCodec;
   readonly range: KeyRange;
   readonly events: WatchEvents;
-  /** Told why a stream ended, for the log. */
-  readonly broke: (reason: string) => void;
-  readonly over: () => void;
+  /** For the log. */
+  readonly onDisconnect: (reason: string) => void;
+  readonly onEnd: () => void;
 };
 
 export class EtcdWatch {
-  readonly #setting: Setting;
-  /** Everything before it was delivered. */
+  readonly #context: WatchContext;
+  /** All changes before this revision were delivered. */
   #nextRevision: number;
-  /** Changes of the revision that is not complete yet. */
-  #held: RegistryChange[] = [];
+  /** Changes of one revision, until it is complete. */
+  #pending: RegistryChange[] = [];
   #isOpen = true;
   #disconnect: Cancel = () => undefined;
 
-  constructor(setting: Setting, fromRevision: number) {
-    this.#setting = setting;
+  constructor(context: WatchContext, fromRevision: number) {
+    this.#context = context;
     this.#nextRevision = fromRevision;
   }
 
-  /** Until the watch is over. */
+  /** Resolves when the watch has ended. */
   async run(): Promise<void> {
-    const { client, broke, over } = this.#setting;
-    const { pauseMsMin, pauseMsMax } = client.limits;
-    let pauseMs = pauseMsMin;
+    const { client, onDisconnect, onEnd } = this.#context;
+    const { retryDelayMsMin, retryDelayMsMax } = client.limits;
+    let delayMs = retryDelayMsMin;
     while (this.#isOpen && client.isOpen) {
       const endpoint = client.endpoint;
       const before = this.#nextRevision;
-      const reason = await this.#connection(endpoint);
-      this.#held = [];
+      const reason = await this.#stream(endpoint);
+      this.#pending = [];
       if (!this.#isOpen || !client.isOpen) break;
-      broke(reason);
-      client.failed(endpoint);
-      pauseMs = this.#nextRevision > before ? pauseMsMin : Math.min(pauseMsMax, pauseMs * 2);
-      await client.delay(pauseMs);
+      onDisconnect(reason);
+      client.onEndpointFailed(endpoint);
+      delayMs = this.#nextRevision > before ? retryDelayMsMin : Math.min(retryDelayMsMax, delayMs * 2);
+      await client.delay(delayMs);
     }
-    over();
+    onEnd();
   }
 
   cancel(): void {
@@ -67,99 +67,99 @@ export class EtcdWatch {
     this.#disconnect();
   }
 
-  /** One stream, to its end; resolves to why it ended. */
-  #connection(endpoint: number): Promise<string> {
-    const { client, words, range } = this.#setting;
-    const create = { ...words.range(range), start_revision: String(this.#nextRevision) };
+  /** Runs one stream; resolves to the reason of its end. */
+  #stream(endpoint: number): Promise<string> {
+    const { client, codec, range } = this.#context;
+    const create = { ...codec.range(range), start_revision: String(this.#nextRevision) };
     const body = { create_request: { ...create, fragment: true, progress_notify: true } };
     return new Promise((resolve) => {
-      const link = { isUp: true };
+      const connection = { isUp: true };
       const end = (reason: string): void => {
-        if (!link.isUp) return;
-        link.isUp = false;
+        if (!connection.isUp) return;
+        connection.isUp = false;
         stop();
         resolve(reason);
       };
       const line = (wire: unknown): void => {
-        const trouble = this.#line(wire);
-        if (trouble !== undefined) end(trouble);
+        const reason = this.#onLine(wire);
+        if (reason !== undefined) end(reason);
       };
       const stop = client.stream(endpoint, '/v3/watch', body, { line, ended: end });
       this.#disconnect = () => end('cancelled');
-      void this.#check(endpoint, link, end);
+      void this.#probe(endpoint, connection, end);
     });
   }
 
-  /** Asks the endpoint again and again, the first time at once and for the revision that the stream began after. */
-  async #check(endpoint: number, link: { readonly isUp: boolean }, end: (reason: string) => void): Promise<void> {
-    const { client, words } = this.#setting;
-    const begun = this.#nextRevision;
-    const seen = begun > 1 ? { revision: String(begun - 1) } : {};
-    for (let first = true; link.isUp; first = false) {
-      const body = { key: words.nothing, serializable: true, count_only: true, ...(first ? seen : {}) };
-      const verdict = await client.attempt(endpoint, '/v3/kv/range', body);
-      if (!link.isUp) return;
-      // etcd lets a watch begin exactly where it compacted, although a deletion at that revision is gone then.
-      if (verdict.kind === 'refused' && verdict.etcdSays.includes('compacted')) this.#compacted(begun + 1);
-      if (verdict.kind === 'again') end(`the endpoint is silent (${verdict.reason})`);
-      if (link.isUp) await client.delay(client.limits.watchCheckMs);
+  /** Probes the endpoint at intervals. The first probe reads the revision before the start of the stream. */
+  async #probe(endpoint: number, connection: { readonly isUp: boolean }, end: (reason: string) => void): Promise<void> {
+    const { client, codec } = this.#context;
+    const startRevision = this.#nextRevision;
+    const previous = startRevision > 1 ? { revision: String(startRevision - 1) } : {};
+    for (let first = true; connection.isUp; first = false) {
+      const body = { key: codec.absentKey, serializable: true, count_only: true, ...(first ? previous : {}) };
+      const outcome = await client.attempt(endpoint, '/v3/kv/range', body);
+      if (!connection.isUp) return;
+      // etcd accepts a watch from exactly the compacted revision, although the deletions of that revision are lost.
+      if (outcome.kind === 'refused' && outcome.etcdMessage.includes('compacted')) this.#onCompacted(startRevision + 1);
+      if (outcome.kind === 'retryable') end(`the endpoint does not reply to a probe (${outcome.reason})`);
+      if (connection.isUp) await client.delay(client.limits.watchCheckMs);
     }
   }
 
-  /** A reason to connect again, or undefined. */
-  #line(wire: unknown): string | undefined {
-    if (typeof wire !== 'object' || wire === null) return 'the endpoint does not speak as etcd does';
+  /** Returns a reason to reconnect, or undefined. */
+  #onLine(wire: unknown): string | undefined {
+    if (typeof wire !== 'object' || wire === null) return 'the reply of the endpoint is not one of etcd';
     const error = etcdErrorIn(wire);
     if (error !== undefined) return error.text;
     const result = ((wire as { result?: unknown }).result ?? {}) as WireWatch;
-    if (wireNumber(result.compact_revision) > 0) this.#compacted(wireNumber(result.compact_revision) + 1);
+    if (wireNumber(result.compact_revision) > 0) this.#onCompacted(wireNumber(result.compact_revision) + 1);
     else if (result.canceled === true) return result.cancel_reason ?? 'etcd cancelled the watch';
-    else if (result.events !== undefined) this.#take(result.events, result.fragment === true);
-    else if (result.created !== true) this.#progress(headerRevision({ header: result.header }));
+    else if (result.events !== undefined) this.#onEvents(result.events, result.fragment === true);
+    else if (result.created !== true) this.#onProgress(headerRevision({ header: result.header }));
     return undefined;
   }
 
-  /** Hands on what is complete: of a message that will go on, all but the last revision. */
-  #take(events: readonly EtcdWireEvent[], goesOn: boolean): void {
+  /** Delivers complete revisions: the last one of a fragment is not complete. */
+  #onEvents(events: readonly EtcdWireEvent[], isFragment: boolean): void {
     for (const event of events) {
-      const change = this.#setting.words.change(event);
-      if (this.#held.length > 0 && modRevisionOf(change) !== this.#heldRevision()) this.#deliver();
-      this.#held.push(change);
+      const change = this.#context.codec.change(event);
+      if (this.#pending.length > 0 && modRevisionOf(change) !== this.#pendingRevision()) this.#deliver();
+      this.#pending.push(change);
     }
-    if (!goesOn && this.#held.length > 0) this.#deliver();
+    if (!isFragment && this.#pending.length > 0) this.#deliver();
   }
 
-  #heldRevision(): number {
-    return modRevisionOf(this.#held[0] as RegistryChange);
+  #pendingRevision(): number {
+    return modRevisionOf(this.#pending[0] as RegistryChange);
   }
 
   #deliver(): void {
-    const changes = this.#held;
-    const revision = this.#heldRevision();
-    this.#held = [];
+    const changes = this.#pending;
+    const revision = this.#pendingRevision();
+    this.#pending = [];
     if (revision < this.#nextRevision) return;
     this.#nextRevision = revision + 1;
-    this.#tell(() => this.#setting.events.changed(changes, revision));
+    this.#notify(() => this.#context.events.changed(changes, revision));
   }
 
-  /** All up to this revision was sent: a watch that nothing happens to does not fall behind. */
-  #progress(revision: number): void {
-    if (this.#held.length === 0) this.#nextRevision = Math.max(this.#nextRevision, revision + 1);
+  /** etcd has sent all changes up to this revision: a watch without changes does not fall behind a compaction. */
+  #onProgress(revision: number): void {
+    if (this.#pending.length === 0) this.#nextRevision = Math.max(this.#nextRevision, revision + 1);
   }
 
-  #compacted(oldestRevision: number): void {
+  #onCompacted(oldestRevision: number): void {
     if (!this.#isOpen) return;
-    this.#tell(() => {
+    this.#notify(() => {
       this.#isOpen = false;
-      this.#setting.events.compacted(oldestRevision);
+      this.#context.events.compacted(oldestRevision);
       this.#disconnect();
     });
   }
 
-  /** In a microtask: an error of the listener surfaces and does not disturb the stream. */
-  #tell(tell: () => void): void {
+  /** In a microtask, so that an error of the listener is an uncaught exception and does not break the stream. */
+  #notify(notify: () => void): void {
     queueMicrotask(() => {
-      if (this.#isOpen) tell();
+      if (this.#isOpen) notify();
     });
   }
 }
