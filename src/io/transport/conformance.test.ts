@@ -1,4 +1,4 @@
-/** The real transport against the suites that hold for the simulated one as well. */
+/** Runs the conformance suites of Datagrams and Streams on the real transport. */
 import type { TestContext } from 'node:test';
 
 import { describeDatagrams } from '../../../test/simulation/conformance/datagrams.ts';

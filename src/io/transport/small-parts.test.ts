@@ -1,4 +1,4 @@
-/** Token bucket, backoff, pending requests, deadline timer: small things whose time comes by argument. */
+/** Token bucket, backoff, pending requests, deadline timer and rejection log, with time as an argument. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
@@ -10,7 +10,7 @@ import { PendingRequests } from './mux/pending-requests.ts';
 import { RejectionLog } from './shared/rejections.ts';
 import { TokenBucket } from './shared/token-bucket.ts';
 
-test('a token bucket gives its burst at once and then its rate', () => {
+test('a token bucket allows its burst at once and then its rate', () => {
   const bucket = new TokenBucket(10, 3, 0);
   assert.deepEqual([bucket.take(0), bucket.take(0), bucket.take(0), bucket.take(0)], [true, true, true, false]);
   assert.equal(bucket.take(99), false);
@@ -20,7 +20,7 @@ test('a token bucket gives its burst at once and then its rate', () => {
   assert.equal(bucket.take(1_000_000), false);
 });
 
-test('backoff doubles up to its bound and stays in the upper half', () => {
+test('the dial backoff doubles up to its bound, with jitter in the upper half', () => {
   assert.deepEqual(
     [1, 2, 3, 4, 50].map((n) => dialBackoffMs(n, 50, 300, 1)),
     [50, 100, 200, 300, 300],
@@ -31,7 +31,7 @@ test('backoff doubles up to its bound and stays in the upper half', () => {
   );
 });
 
-test('a slot that was given away is not answered by a late reply', () => {
+test('a late reply does not complete the next request in its slot', () => {
   const pending = new PendingRequests(2);
   const ended: string[] = [];
   const done = (name: string) => (outcome: Outcome<Uint8Array>) => void ended.push(`${name} ${outcome.ok}`);
@@ -52,7 +52,7 @@ test('a slot that was given away is not answered by a late reply', () => {
   assert.deepEqual(ended, ['second true']);
 });
 
-test('no id is zero, also after the sequence has run over', () => {
+test('no request id is zero, also after the sequence wraps around', () => {
   const pending = new PendingRequests(1);
   for (let i = 0; i < 70_000; i++) {
     const id = pending.add(() => undefined, 1);
@@ -61,7 +61,7 @@ test('no id is zero, also after the sequence has run over', () => {
   }
 });
 
-test('one timer follows the earliest deadline', () => {
+test('a deadline timer is armed for the earliest deadline', () => {
   const scheduled: { atMs: number; run: () => void; cancelled: boolean }[] = [];
   let nowMs = 0;
   const clock = {
@@ -97,18 +97,18 @@ test('one timer follows the earliest deadline', () => {
   assert.equal(scheduled.length, 3);
 });
 
-test('refusals are counted each time and logged once per interval', () => {
+test('a rejection is counted each time and logged once per interval', () => {
   const counters = new TransportCounters();
   const lines: string[] = [];
   let nowMs = 0;
   const clock = { nowMs: () => nowMs, wallMs: () => 0, schedule: () => () => undefined };
-  const refusals = new RejectionLog(counters, clock, (_level, message, fields) => {
+  const rejections = new RejectionLog(counters, clock, (_level, message, fields) => {
     lines.push(`${message} ${JSON.stringify(fields)}`);
   });
-  for (let i = 0; i < 1_000; i++) refusals.count('malformed', '1.2.3.4:5');
-  refusals.count('replayed', '1.2.3.4:5');
+  for (let i = 0; i < 1_000; i++) rejections.count('malformed', '1.2.3.4:5');
+  rejections.count('replayed', '1.2.3.4:5');
   nowMs = 20_000;
-  refusals.count('malformed', '1.2.3.4:5');
+  rejections.count('malformed', '1.2.3.4:5');
   assert.equal(counters.snapshot()['rejected.malformed'], 1_001);
   assert.equal(lines.length, 3);
 });

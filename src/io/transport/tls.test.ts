@@ -1,4 +1,4 @@
-/** Mutual TLS beneath the sealed connections, with a certificate authority made for the test. */
+/** Mutual TLS below the sealed connections, with a certificate authority created for the test. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -19,8 +19,8 @@ import type { TlsOptions } from './transport.ts';
 const folder = mkdtempSync(join(tmpdir(), 'remuster-tls-'));
 after(() => rmSync(folder, { recursive: true }));
 
-function openssl(...words: string[]): void {
-  execFileSync('openssl', words, { cwd: folder, stdio: 'pipe' });
+function openssl(...args: string[]): void {
+  execFileSync('openssl', args, { cwd: folder, stdio: 'pipe' });
 }
 
 function makeAuthority(name: string): void {
@@ -38,12 +38,12 @@ function makeCertificate(name: string, authority: string, subjectAltName: string
   return { certPem: read(`${name}.pem`), keyPem: read(`${name}.key`), caPem: read(`${authority}.pem`), verifyHostname };
 }
 
-test('mutual TLS: members talk, strangers and wrong host names do not', testTimeout, async () => {
+test('mutual TLS connects members, and refuses foreign certificates and wrong host names', testTimeout, async () => {
   makeAuthority('ours');
   makeAuthority('theirs');
   const member = makeCertificate('member', 'ours', 'IP:127.0.0.1', true);
   const elsewhere = makeCertificate('elsewhere', 'ours', 'IP:10.9.8.7', true);
-  const stranger = { ...makeCertificate('stranger', 'theirs', 'IP:127.0.0.1', true), caPem: member.caPem };
+  const foreign = { ...makeCertificate('foreign', 'theirs', 'IP:127.0.0.1', true), caPem: member.caPem };
   const a = await startTransportNode('a', { tls: member });
   const b = await startTransportNode('b', { tls: member });
   assert.equal(codeOf(await ask(a, b.self, text('x'))), 'ok');
@@ -53,7 +53,7 @@ test('mutual TLS: members talk, strangers and wrong host names do not', testTime
   const lenient = await startTransportNode('lenient', { tls: { ...member, verifyHostname: false } });
   assert.equal(codeOf(await ask(lenient, misnamed.self, text('x'))), 'ok');
 
-  const outsider = await startTransportNode('outsider', { tls: stranger });
+  const outsider = await startTransportNode('outsider', { tls: foreign });
   assert.notEqual(codeOf(await ask(outsider, b.self, text('x'))), 'ok');
   assert.equal(counterOf(b, 'rejected.unauthenticated'), 1);
   const plain = await startTransportNode('plain');

@@ -1,6 +1,6 @@
 /**
- * Options of a transport and what its halves share: keys, limits, counters. Refuses weak or missing secrets before any
- * socket exists.
+ * Options of a transport, and what its streams and datagrams share: keys, limits, counters. Refuses weak or missing
+ * secrets before a socket is opened.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { namePattern } from '../../base/ids.ts';
@@ -15,7 +15,7 @@ import { checkSecret } from './crypto/secret-policy.ts';
 import type { TlsOptions } from './shared/sockets.ts';
 
 export type TransportOptions = {
-  /** Port 0 stands for the one that is chosen. */
+  /** Port 0 is replaced by the port that the system chooses. */
   readonly self: Identity;
   readonly cluster: string;
   readonly bind: Address;
@@ -34,19 +34,21 @@ export type TransportContext = {
   readonly admit: AdmitMessage;
   readonly limits: TransportLimits;
   readonly counters: TransportCounters;
-  readonly refusals: RejectionLog;
+  readonly rejections: RejectionLog;
   self(this: void): Identity;
   readonly ring: () => KeyRing;
-  /** Live: what is established goes on, what is new uses the new current secret. */
+  /** Takes effect at once for new connections and sessions; established connections keep their keys. */
   setSecrets(this: void, secrets: Secrets): void;
-  readonly handlerFailed: (error: unknown) => void;
+  readonly onHandlerError: (error: unknown) => void;
 };
 
 export function checkTransportOptions({ cluster, bind, secrets, tls }: TransportOptions): void {
-  if (!namePattern.test(cluster)) throw new RemusterError('BAD_ARGUMENT', 'the cluster name is not a name');
+  if (!namePattern.test(cluster))
+    throw new RemusterError('BAD_ARGUMENT', `${JSON.stringify(cluster)} is not a valid cluster name`);
   checkSecrets(secrets, bind);
   if (tls?.verifyHostname === false && !isLoopback(bind.host)) {
-    throw new RemusterError('BAD_ARGUMENT', 'host names go unchecked only on a loopback address');
+    const text = `host name checks can be disabled only on a loopback address, not on ${bind.host}`;
+    throw new RemusterError('BAD_ARGUMENT', text);
   }
 }
 
@@ -69,14 +71,14 @@ export function makeTransportContext(options: TransportOptions, port: number): T
     admit,
     counters,
     limits: { ...defaultTransportLimits, ...options.limits },
-    refusals: new RejectionLog(counters, clock, log),
+    rejections: new RejectionLog(counters, clock, log),
     self: () => self,
     ring: () => ring,
     setSecrets: (secrets) => {
       checkSecrets(secrets, bind);
       ring = makeKeyRing(cluster, secrets);
     },
-    handlerFailed: (error) => {
+    onHandlerError: (error) => {
       counters.add('handlers.failed');
       log('error', 'a handler of the transport failed', { error: String(error) });
     },

@@ -150,7 +150,7 @@ function muxContext(): MuxContext {
     reassembly: new ByteBudget(limits.reassemblyBytesMax),
     bucket: () => new TokenBucket(1_000, 1_000, 0),
     service: () => service,
-    announced: (_peer, body) => void readSessionAnnouncement(body),
+    onSessionAnnouncement: (_peer, body) => void readSessionAnnouncement(body),
   };
 }
 
@@ -160,7 +160,7 @@ const segments: FuzzTarget = {
   corpus: segmentFrames(),
   reasonOf,
   attempt: (input) => {
-    const events = { wake: () => {}, flush: () => {}, goodbye: () => {}, broken: () => {} };
+    const events = { wake: () => {}, flush: () => {}, goodbye: () => {}, onProtocolError: () => {} };
     const mux = new Mux(peer, muxContext(), events);
     const outcomes: boolean[] = [];
     mux.request(Uint8Array.of(1), 0, 1_000, ({ ok }) => outcomes.push(ok));

@@ -52,15 +52,15 @@ export class DatagramTestNode {
       cluster,
       limits: { ...defaultTransportLimits, ...limits },
       counters: this.counters,
-      refusals: new RejectionLog(this.counters, wire.clock, () => undefined),
+      rejections: new RejectionLog(this.counters, wire.clock, () => undefined),
       clock: wire.clock,
       admit: () => this.refusal,
       self: () => self,
       ring: () => this.ring,
       transmit: (packet, to) => wire.packets.push({ bytes: Buffer.from(packet), from: at, to }),
       shut: (done) => done(),
-      handlerFailed: (error) => assert.fail(String(error)),
-      renewed: () => this.announced.push(this.datagrams.sessionAnnouncement()),
+      onHandlerError: (error) => assert.fail(String(error)),
+      onRenew: () => this.announced.push(this.datagrams.sessionAnnouncement()),
     });
     this.datagrams.receive((from, body) => this.heard.push(`${from.name}: ${Buffer.from(body).toString()}`));
     wire.nodes.push(this);

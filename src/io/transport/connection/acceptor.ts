@@ -1,5 +1,6 @@
 /**
- * Caps on half-open handshakes, per address and in total, and on connections. The listener survives any single socket.
+ * Accepts sockets within bounds: half-open handshakes per address and in total, and connections. An error of one socket
+ * never ends the listener.
  */
 import type { Server, Socket } from 'node:net';
 
@@ -9,11 +10,11 @@ import type { RejectionLog } from '../shared/rejections.ts';
 
 export type AcceptorOptions = {
   readonly limits: TransportLimits;
-  readonly refusals: RejectionLog;
+  readonly rejections: RejectionLog;
   readonly log: Log;
-  /** How many connections there are. */
-  count(): number;
-  accepted(socket: Socket, release: () => void): void;
+  connectionCount(): number;
+  /** `release` ends the handshake of this socket; idempotent. */
+  onAccept(socket: Socket, release: () => void): void;
 };
 
 export class Acceptor {
@@ -22,16 +23,16 @@ export class Acceptor {
   readonly #perAddress = new Map<string, number>();
   #handshakes = 0;
 
-  /** For TLS the event is `secureConnection`; before it, Node's own handshake timeout applies. */
+  /** For TLS the event is `secureConnection`: until then Node's own handshake timeout applies. */
   constructor(server: Server, event: 'connection' | 'secureConnection', options: AcceptorOptions) {
     this.#server = server;
     this.#options = options;
     server.on(event, (socket: Socket) => this.#accept(socket));
-    // Running out of file descriptors or a reset during accept: say so and go on listening.
-    server.on('error', (error) => options.log('error', 'accepting failed', { error: String(error) }));
+    // No file descriptors left, or a reset during accept: the listener stays open.
+    server.on('error', (error) => options.log('error', 'accepting a connection failed', { error: String(error) }));
     if (event === 'secureConnection') {
       server.on('tlsClientError', (_error: Error, socket: Socket) => {
-        options.refusals.count('unauthenticated', socket.remoteAddress ?? '?');
+        options.rejections.count('unauthenticated', socket.remoteAddress ?? '?');
       });
     }
   }
@@ -41,22 +42,22 @@ export class Acceptor {
   }
 
   #accept(socket: Socket): void {
-    const { limits, refusals } = this.#options;
+    const { limits, rejections } = this.#options;
     const address = socket.remoteAddress ?? '?';
     const fromAddress = this.#perAddress.get(address) ?? 0;
     const tooMany = this.#handshakes >= limits.handshakesMax || fromAddress >= limits.handshakesPerAddressMax;
-    if (tooMany || this.#options.count() >= limits.connectionsMax) {
-      refusals.count(tooMany ? 'handshakeLimit' : 'connectionLimit', address);
+    if (tooMany || this.#options.connectionCount() >= limits.connectionsMax) {
+      rejections.count(tooMany ? 'handshakeLimit' : 'connectionLimit', address);
       socket.on('error', () => undefined);
       socket.destroy();
       return;
     }
     this.#handshakes += 1;
     this.#perAddress.set(address, fromAddress + 1);
-    let held = true;
-    this.#options.accepted(socket, () => {
-      if (!held) return;
-      held = false;
+    let isReleased = false;
+    this.#options.onAccept(socket, () => {
+      if (isReleased) return;
+      isReleased = true;
       this.#release(address);
     });
   }

@@ -1,6 +1,6 @@
 /**
- * Channels by address, found without building a string for each message. Bounded: when it is full, a channel that
- * nobody uses makes room.
+ * Peer channels by address. Bounded: a full table evicts an unused channel. A lookup builds no string, since there is
+ * one for each message.
  */
 import type { Address } from '../../../base/ports.ts';
 import { PeerChannel } from './peer-channel.ts';
@@ -20,18 +20,18 @@ export class PeerChannelTable {
     for (const byPort of this.#byHost.values()) yield* byPort.values();
   }
 
-  /** Undefined when there are too many, all in use. */
+  /** Undefined if the table is full of channels in use. */
   get(address: Address): PeerChannel | undefined {
     const { host, port } = address;
     const last = this.#last;
     if (last !== undefined && last.address.port === port && last.address.host === host) return last;
-    this.#last = this.#byHost.get(host)?.get(port) ?? this.#make(address);
+    this.#last = this.#byHost.get(host)?.get(port) ?? this.#create(address);
     return this.#last;
   }
 
-  #make({ host, port }: Address): PeerChannel | undefined {
+  #create({ host, port }: Address): PeerChannel | undefined {
     if (this.#count >= this.#limits.peersMax && !this.#evictOne()) return undefined;
-    // A copy: what was handed in may be a part of something larger.
+    // Copies the address, which may be part of a larger object.
     const channel = new PeerChannel({ host, port }, this.#limits.waitingMax, this.#limits.waitingBytesMax);
     const byPort = this.#byHost.get(host) ?? new Map<number, PeerChannel>();
     byPort.set(port, channel);
@@ -43,7 +43,7 @@ export class PeerChannelTable {
   #evictOne(): boolean {
     for (const [host, byPort] of this.#byHost) {
       for (const [port, channel] of byPort) {
-        if (!channel.unused) continue;
+        if (!channel.isUnused) continue;
         byPort.delete(port);
         if (byPort.size === 0) this.#byHost.delete(host);
         this.#count -= 1;

@@ -8,7 +8,7 @@ export class DeadlineTimer {
   #cancel: Cancel | undefined;
   #stopped = false;
 
-  /** `expire` ends what is due and returns the next deadline, or Infinity. */
+  /** `expire` handles the deadlines that are due and returns the next one, or Infinity. */
   constructor(clock: Clock, expire: (nowMs: number) => number) {
     this.#clock = clock;
     this.#expire = expire;
@@ -18,7 +18,7 @@ export class DeadlineTimer {
     if (atMs >= this.#armedMs || this.#stopped) return;
     this.#cancel?.();
     this.#armedMs = atMs;
-    this.#cancel = this.#clock.schedule(Math.max(0, atMs - this.#clock.nowMs()), this.#fired);
+    this.#cancel = this.#clock.schedule(Math.max(0, atMs - this.#clock.nowMs()), this.#onTimer);
   }
 
   stop(): void {
@@ -26,7 +26,7 @@ export class DeadlineTimer {
     this.#cancel?.();
   }
 
-  readonly #fired = (): void => {
+  readonly #onTimer = (): void => {
     this.#armedMs = Infinity;
     this.arm(this.#expire(this.#clock.nowMs()));
   };

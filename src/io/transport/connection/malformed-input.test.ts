@@ -1,4 +1,4 @@
-/** Hostile bytes on connections: each refused under its own name, nobody else harmed, no answer to strangers. */
+/** Hostile bytes on connections: rejected with a counter per reason, without a reply and without harm to other peers. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -37,36 +37,36 @@ import { streamWindowBytes } from '../mux/stream-endpoint.ts';
 const master = makeKeyRing('test', { current: secret, previous: [] }).current;
 const roomy = { limits: { handshakesPerAddressMax: 256 } };
 
-/** Sends bytes as a stranger; the node must close without a single byte in return. */
-async function knock(node: TransportTestNode, bytes: Uint8Array): Promise<void> {
+/** Sends bytes as an unauthenticated peer; the node must close without sending a byte. */
+async function assertClosedSilently(node: TransportTestNode, bytes: Uint8Array): Promise<void> {
   const { socket, closed } = await rawSocket(node.transport.port);
   socket.write(bytes);
-  assert.equal(await closed, 0, 'a stranger got an answer');
+  assert.equal(await closed, 0, 'an unauthenticated peer got a reply');
 }
 
 test(
-  'plain text, a wrong version, a wrong cluster and a wrong key get silence, each under its name',
+  'plain text, a wrong version, a wrong cluster and a wrong key get no reply and are counted by reason',
   testTimeout,
   async () => {
     const node = await startTransportNode('n');
-    await knock(node, Buffer.from('GET / HTTP/1.1\r\nHost: x\r\n\r\n'));
+    await assertClosedSilently(node, Buffer.from('GET / HTTP/1.1\r\nHost: x\r\n\r\n'));
     assert.equal(counterOf(node, 'rejected.malformed'), 1);
     const future = makeHello(master, 'test', randomBytes(32));
     future[4] = 9;
-    await knock(node, future);
+    await assertClosedSilently(node, future);
     assert.equal(counterOf(node, 'rejected.version'), 1);
-    await knock(node, makeHello(master, 'other', randomBytes(32)));
+    await assertClosedSilently(node, makeHello(master, 'other', randomBytes(32)));
     assert.equal(counterOf(node, 'rejected.wrongCluster'), 1);
-    const stranger = makeKeyRing('test', { current: otherSecret, previous: [] }).current;
-    await knock(node, makeHello(stranger, 'test', randomBytes(32)));
+    const foreign = makeKeyRing('test', { current: otherSecret, previous: [] }).current;
+    await assertClosedSilently(node, makeHello(foreign, 'test', randomBytes(32)));
     assert.equal(counterOf(node, 'rejected.unknownKey'), 1);
-    await knock(node, makeHello({ ...stranger, keyId: master.keyId }, 'test', randomBytes(32)));
+    await assertClosedSilently(node, makeHello({ ...foreign, keyId: master.keyId }, 'test', randomBytes(32)));
     assert.equal(counterOf(node, 'rejected.unauthenticated'), 1);
     await assertUnharmed(node);
   },
 );
 
-test('a peer of another wire format is refused under the name of its version', testTimeout, async () => {
+test('a peer with another wire format is rejected with the reason version', testTimeout, async () => {
   const node = await startTransportNode('n');
   const later = await MisbehavingPeer.join(node, {}, (greeting) => {
     greeting.writeUInt16BE(wireFormat + 1, 0);
@@ -77,7 +77,7 @@ test('a peer of another wire format is refused under the name of its version', t
   await assertUnharmed(node);
 });
 
-test('who dials a peer of another wire format is told both numbers', testTimeout, async () => {
+test('a node that dials a peer with another wire format gets an error with both numbers', testTimeout, async () => {
   const client = await startTransportNode('client');
   const server = createServer((socket) => {
     socket.on('error', () => undefined);
@@ -99,14 +99,14 @@ test('who dials a peer of another wire format is told both numbers', testTimeout
   assert.match(outcome.error.message, new RegExp(`wire format ${wireFormat + 1} and this node ${wireFormat}`));
 });
 
-test('no flipped bit of a hello gets an answer', testTimeout, async () => {
+test('a hello with a flipped bit gets no reply', testTimeout, async () => {
   const node = await startTransportNode('n', roomy);
   const hello = makeHello(master, 'test', randomBytes(32));
   const before = node.transport.counters();
   for (let bit = 0; bit < hello.length * 8; bit++) {
     const flipped = Buffer.from(hello);
     flipped[bit >> 3]! ^= 1 << (bit & 7);
-    await knock(node, flipped);
+    await assertClosedSilently(node, flipped);
   }
   assert.deepEqual(before['rejected.malformed'], undefined);
   const refused = ['malformed', 'version', 'unknownKey', 'wrongCluster', 'unauthenticated'];
@@ -117,7 +117,7 @@ test('no flipped bit of a hello gets an answer', testTimeout, async () => {
   await assertUnharmed(node);
 });
 
-test('every truncated hello followed by silence is closed at the deadline', testTimeout, async () => {
+test('a connection with a truncated hello is closed at the deadline', testTimeout, async () => {
   const node = await startTransportNode('n', { limits: { handshakeMs: 60, handshakesPerAddressMax: 256 } });
   const hello = makeHello(master, 'test', randomBytes(32));
   const sockets = await Promise.all(
@@ -132,17 +132,17 @@ test('every truncated hello followed by silence is closed at the deadline', test
   await assertUnharmed(node);
 });
 
-test('half-open handshakes are capped, in total and per address', testTimeout, async () => {
+test('half-open handshakes are bounded, in total and per address', testTimeout, async () => {
   const node = await startTransportNode('n', { limits: { handshakesPerAddressMax: 3, handshakeMs: 200 } });
   const sockets = await Promise.all(Array.from({ length: 10 }, () => rawSocket(node.transport.port)));
-  await waitUntil(() => counterOf(node, 'rejected.handshakeLimit') === 7, 'seven are refused at once');
+  await waitUntil(() => counterOf(node, 'rejected.handshakeLimit') === 7, 'seven are rejected at once');
   await Promise.all(sockets.map(({ closed }) => closed));
   assert.equal(counterOf(node, 'rejected.handshakeTimeout'), 3);
   await assertUnharmed(node);
 });
 
-/** Stands between a client and a node, records what passes, and may change it. */
-async function between(
+/** A proxy in front of a node that records the bytes to it, and may change or drop them. */
+async function startProxy(
   node: TransportTestNode,
   change: (chunk: Buffer, index: number, back: Socket) => Buffer | undefined = (c) => c,
 ) {
@@ -169,60 +169,60 @@ async function between(
   return { to: { host: '127.0.0.1', port: typeof address === 'object' ? address!.port : 0 }, toServer, proxy };
 }
 
-test('a recorded conversation is refused, also by a node that was restarted meanwhile', testTimeout, async () => {
+test('a replayed connection is rejected, also by a node that has restarted since', testTimeout, async () => {
   const node = await startTransportNode('n');
-  const heard: string[] = [];
+  const received: string[] = [];
   const service = {
     ...echo,
-    notify: (_from: unknown, body: Uint8Array) => void heard.push(Buffer.from(body).toString()),
+    notify: (_from: unknown, body: Uint8Array) => void received.push(Buffer.from(body).toString()),
   };
   node.transport.streams.serve(service);
   const client = await startTransportNode('client');
-  const { to, toServer } = await between(node);
+  const { to, toServer } = await startProxy(node);
   client.transport.streams.notify(to, text('pay 100'));
-  await waitUntil(() => heard.length === 1, 'the honest message arrives');
-  await knock(node, Buffer.concat(toServer));
+  await waitUntil(() => received.length === 1, 'the honest message arrives');
+  await assertClosedSilently(node, Buffer.concat(toServer));
   assert.equal(counterOf(node, 'rejected.replayed'), 1);
   await node.transport.close();
-  const again = await startTransportNode('n', { self: { ...node.self, generation: 2 } });
-  again.transport.streams.serve(service);
-  const { socket, closed } = await rawSocket(again.transport.port);
+  const restarted = await startTransportNode('n', { self: { ...node.self, generation: 2 } });
+  restarted.transport.streams.serve(service);
+  const { socket, closed } = await rawSocket(restarted.transport.port);
   socket.write(Buffer.concat(toServer));
   await closed;
-  assert.equal(counterOf(again, 'rejected.unauthenticated'), 1);
-  assert.deepEqual(heard, ['pay 100']);
+  assert.equal(counterOf(restarted, 'rejected.unauthenticated'), 1);
+  assert.deepEqual(received, ['pay 100']);
 });
 
-test('a bit flipped in flight closes that connection only', testTimeout, async () => {
+test('a bit that flips in flight closes that connection only', testTimeout, async () => {
   const node = await startTransportNode('n');
   const client = await startTransportNode('client');
   const direct = await startTransportNode('direct');
   assert.equal(codeOf(await ask(direct, node.self, text('x'))), 'ok');
-  let damage = false;
-  const { to } = await between(node, (chunk) => {
-    if (damage) chunk[chunk.length - 20]! ^= 1;
+  let isDamaging = false;
+  const { to } = await startProxy(node, (chunk) => {
+    if (isDamaging) chunk[chunk.length - 20]! ^= 1;
     return chunk;
   });
   assert.equal(codeOf(await ask(client, to, text('fine'))), 'ok');
-  damage = true;
+  isDamaging = true;
   assert.equal(codeOf(await ask(client, to, text('damaged'))), 'NETWORK_TIMEOUT');
   assert.equal(counterOf(node, 'rejected.unauthenticated'), 1);
   assert.equal(codeOf(await ask(direct, node.self, text('x'))), 'ok');
   assert.equal(counterOf(direct, 'connections.established'), 1);
 });
 
-test('a hello that is reflected to its sender is refused', testTimeout, async () => {
+test('a hello that is reflected to its sender is rejected', testTimeout, async () => {
   const node = await startTransportNode('n');
   const client = await startTransportNode('client');
-  const mirror = await between(node, (chunk, _index, back) => void back.write(chunk));
+  const mirror = await startProxy(node, (chunk, _index, back) => void back.write(chunk));
   assert.equal(codeOf(await ask(client, mirror.to, text('x'))), 'UNREACHABLE');
-  const self = await between(client);
+  const self = await startProxy(client);
   assert.equal(codeOf(await ask(client, self.to, text('x'))), 'UNREACHABLE');
   assert.equal(counterOf(client, 'rejected.replayed'), 1);
   await assertUnharmed(client);
 });
 
-test('length prefixes 0, 1, 2^31-1 and 2^32-1 after an honest hello', testTimeout, async () => {
+test('a frame with the length 0, 1, 2^31-1 or 2^32-1 after a valid hello is rejected', testTimeout, async () => {
   const node = await startTransportNode('n');
   for (const [length, reason] of [
     [0, 'malformed'],
@@ -241,21 +241,25 @@ test('length prefixes 0, 1, 2^31-1 and 2^32-1 after an honest hello', testTimeou
   await assertUnharmed(node);
 });
 
-test('a role that may not say this is told FORBIDDEN, and the connection lives', testTimeout, async () => {
-  const admit = (_carrier: unknown, _from: unknown, body: Uint8Array) =>
-    Buffer.from(body).toString() === 'vote' ? 'a worker does not vote' : undefined;
-  const node = await startTransportNode('n', { admit });
-  const client = await startTransportNode('client');
-  const outcome = await ask(client, node.self, text('vote'));
-  assert.ok(!outcome.ok);
-  assert.deepEqual([outcome.error.code, outcome.error.message], ['FORBIDDEN', 'a worker does not vote']);
-  client.transport.streams.notify(node.self, text('vote'));
-  assert.equal(codeOf(await ask(client, node.self, text('work'))), 'ok');
-  assert.equal(counterOf(node, 'rejected.role'), 2);
-  assert.equal(counterOf(client, 'connections.established'), 1);
-});
+test(
+  'a message that the role may not send fails with FORBIDDEN, and the connection stays open',
+  testTimeout,
+  async () => {
+    const admit = (_carrier: unknown, _from: unknown, body: Uint8Array) =>
+      Buffer.from(body).toString() === 'vote' ? 'a worker does not vote' : undefined;
+    const node = await startTransportNode('n', { admit });
+    const client = await startTransportNode('client');
+    const outcome = await ask(client, node.self, text('vote'));
+    assert.ok(!outcome.ok);
+    assert.deepEqual([outcome.error.code, outcome.error.message], ['FORBIDDEN', 'a worker does not vote']);
+    client.transport.streams.notify(node.self, text('vote'));
+    assert.equal(codeOf(await ask(client, node.self, text('work'))), 'ok');
+    assert.equal(counterOf(node, 'rejected.role'), 2);
+    assert.equal(counterOf(client, 'connections.established'), 1);
+  },
+);
 
-test('an identity that says too much is told RATE_LIMITED', testTimeout, async () => {
+test('requests of an identity beyond its rate fail with RATE_LIMITED', testTimeout, async () => {
   const node = await startTransportNode('n', { limits: { streamMessagesPerSecond: 20 } });
   const client = await startTransportNode('client');
   const outcomes = await Promise.all(Array.from({ length: 40 }, () => ask(client, node.self, text('x'))));
@@ -264,101 +268,101 @@ test('an identity that says too much is told RATE_LIMITED', testTimeout, async (
   assert.equal(counterOf(node, 'rejected.rateLimited'), limited);
 });
 
-test('a member that breaks the protocol loses its connection, under the right name', testTimeout, async () => {
+test('a member that breaks the protocol loses its connection, counted by reason', testTimeout, async () => {
   const node = await startTransportNode('n');
   node.transport.streams.serve({ ...echo, request: () => undefined });
   const oversize = new Uint8Array(streamWindowBytes / 8);
-  const breaches: [string, string, (evil: MisbehavingPeer) => void][] = [
-    ['unknown kind', 'malformed', (evil) => evil.send(99, 0, 0, 0)],
-    ['kind zero', 'malformed', (evil) => evil.send(0, 0, 0, 0)],
-    ['cut header', 'malformed', (evil) => evil.sendPlain(Buffer.from([1, 2, 3]))],
-    ['length beyond the frame', 'malformed', (evil) => evil.sendPlain(Buffer.alloc(14, 255).fill(1, 0, 1))],
-    ['request id zero', 'malformed', (evil) => evil.send(segmentKinds.request, 0, 0, 1_000)],
+  const breaches: [string, string, (hostile: MisbehavingPeer) => void][] = [
+    ['unknown kind', 'malformed', (hostile) => hostile.send(99, 0, 0, 0)],
+    ['kind zero', 'malformed', (hostile) => hostile.send(0, 0, 0, 0)],
+    ['cut header', 'malformed', (hostile) => hostile.sendPlain(Buffer.from([1, 2, 3]))],
+    ['length beyond the frame', 'malformed', (hostile) => hostile.sendPlain(Buffer.alloc(14, 255).fill(1, 0, 1))],
+    ['request id zero', 'malformed', (hostile) => hostile.send(segmentKinds.request, 0, 0, 1_000)],
     [
       'request id in use',
       'malformed',
-      (evil) => {
-        evil.send(segmentKinds.request, 0, 7, 1_000);
-        evil.send(segmentKinds.request, 0, 7, 1_000);
+      (hostile) => {
+        hostile.send(segmentKinds.request, 0, 7, 1_000);
+        hostile.send(segmentKinds.request, 0, 7, 1_000);
       },
     ],
     [
       'message too large',
       'tooLarge',
-      (evil) => evil.send(segmentKinds.begin, 0, 1, 2 ** 32 - 1, transferHeaderBytes(segmentKinds.request, 0, 9)),
+      (hostile) => hostile.send(segmentKinds.begin, 0, 1, 2 ** 32 - 1, transferHeaderBytes(segmentKinds.request, 0, 9)),
     ],
     [
       'announcement of a ping',
       'malformed',
-      (evil) => evil.send(segmentKinds.begin, 0, 1, 9, transferHeaderBytes(segmentKinds.ping, 0, 9)),
+      (hostile) => hostile.send(segmentKinds.begin, 0, 1, 9, transferHeaderBytes(segmentKinds.ping, 0, 9)),
     ],
-    ['announcement cut off', 'malformed', (evil) => evil.send(segmentKinds.begin, 0, 1, 9, Buffer.alloc(3))],
+    ['announcement cut off', 'malformed', (hostile) => hostile.send(segmentKinds.begin, 0, 1, 9, Buffer.alloc(3))],
     [
       'part too long',
       'malformed',
-      (evil) => {
-        evil.send(segmentKinds.begin, 0, 1, 9, transferHeaderBytes(segmentKinds.request, 0, 9));
-        evil.send(segmentKinds.part, 0, 1, 0, Buffer.alloc(10));
+      (hostile) => {
+        hostile.send(segmentKinds.begin, 0, 1, 9, transferHeaderBytes(segmentKinds.request, 0, 9));
+        hostile.send(segmentKinds.part, 0, 1, 0, Buffer.alloc(10));
       },
     ],
     [
       'more credit than spent',
       'malformed',
-      (evil) => {
-        evil.send(segmentKinds.open, 0, 1, 0);
-        evil.send(segmentKinds.credit, 0, 1, 2 ** 31);
+      (hostile) => {
+        hostile.send(segmentKinds.open, 0, 1, 0);
+        hostile.send(segmentKinds.credit, 0, 1, 2 ** 31);
       },
     ],
     [
       'stream opened twice',
       'malformed',
-      (evil) => {
-        evil.send(segmentKinds.open, 0, 1, 0);
-        evil.send(segmentKinds.open, 0, 1, 0);
+      (hostile) => {
+        hostile.send(segmentKinds.open, 0, 1, 0);
+        hostile.send(segmentKinds.open, 0, 1, 0);
       },
     ],
     [
       'data after the end',
       'malformed',
-      (evil) => {
-        evil.send(segmentKinds.open, 0, 1, 0);
-        evil.send(segmentKinds.end, 0, 1, 0);
-        evil.send(segmentKinds.data, 0, 1, 0, oversize);
+      (hostile) => {
+        hostile.send(segmentKinds.open, 0, 1, 0);
+        hostile.send(segmentKinds.end, 0, 1, 0);
+        hostile.send(segmentKinds.data, 0, 1, 0, oversize);
       },
     ],
     [
       'session announcement cut off',
       'malformed',
-      (evil) => evil.send(segmentKinds.session, 0, 0, 0, Buffer.from([2, 1])),
+      (hostile) => hostile.send(segmentKinds.session, 0, 0, 0, Buffer.from([2, 1])),
     ],
   ];
   for (const [name, reason, breach] of breaches) {
     const before = counterOf(node, `rejected.${reason}`);
-    const evil = await MisbehavingPeer.join(node);
-    breach(evil);
-    await evil.closed;
+    const hostile = await MisbehavingPeer.join(node);
+    breach(hostile);
+    await hostile.closed;
     assert.equal(counterOf(node, `rejected.${reason}`), before + 1, name);
   }
   node.transport.streams.serve(echo);
   await assertUnharmed(node);
 });
 
-test('random segments of a member end at worst its own connection', testTimeout, async () => {
+test('random segments of a member end only its own connection', testTimeout, async () => {
   const node = await startTransportNode('n', { limits: { handshakesPerAddressMax: 256 } });
   const random = new Random('hostile segments');
-  let evil = await MisbehavingPeer.join(node);
+  let hostile = await MisbehavingPeer.join(node);
   for (let i = 0; i < 2_000; i++) {
-    if (evil.socket.destroyed) evil = await MisbehavingPeer.join(node);
+    if (hostile.socket.destroyed) hostile = await MisbehavingPeer.join(node);
     const body = random.bytes(random.below(40));
-    evil.send(random.below(19), random.below(4), random.below(8), random.below(3) * 7, body);
+    hostile.send(random.below(19), random.below(4), random.below(8), random.below(3) * 7, body);
     if (i % 50 === 0) await new Promise((resolve) => setImmediate(resolve));
   }
-  evil.socket.destroy();
-  await evil.closed;
+  hostile.socket.destroy();
+  await hostile.closed;
   await assertUnharmed(node);
 });
 
-test('a connection to oneself is refused', testTimeout, async () => {
+test('a connection of a node to itself is rejected', testTimeout, async () => {
   const node = await startTransportNode('n');
   assert.equal(codeOf(await ask(node, node.self, text('me?'))), 'UNREACHABLE');
   const twin = await MisbehavingPeer.join(node, { id: node.self.id });
@@ -366,9 +370,9 @@ test('a connection to oneself is refused', testTimeout, async () => {
   assert.equal(counterOf(node, 'rejected.self') >= 1, true);
 });
 
-test('an earlier life of a node is refused while a later one is connected', testTimeout, async () => {
+test('an earlier generation of a node is rejected while a later one is connected', testTimeout, async () => {
   const node = await startTransportNode('n');
-  const self = identity('evil');
+  const self = identity('hostile');
   const later = await MisbehavingPeer.join(node, { id: self.id, generation: 5 });
   await waitUntil(() => counterOf(node, 'connections.established') === 1, 'the later one is connected');
   const earlier = await MisbehavingPeer.join(node, { id: self.id, generation: 4 });

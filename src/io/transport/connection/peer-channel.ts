@@ -1,6 +1,6 @@
 /**
- * State of one peer address: its connection, the queue while dialing, the next attempt. What is queued was not sent and
- * fails with UNREACHABLE, which promises that nothing happened.
+ * State of one peer address: its connection, the queue while dialing, the time of the next attempt. Queued items were
+ * not sent, so they fail with UNREACHABLE, which promises that nothing happened.
  */
 import { BoundedQueue } from '../../../base/collections/bounded-queue.ts';
 import { type Done, type RemusterError, failure } from '../../../base/errors.ts';
@@ -13,9 +13,9 @@ export type QueuedRequest = {
   readonly body: Uint8Array;
   readonly deadlineMs: number;
   readonly done: Done<Uint8Array>;
-  /** The id on the connection, once it was sent there. */
+  /** The connection on which it was sent, and its id there. */
   sent: { readonly connection: SealedConnection; readonly id: number } | undefined;
-  over: boolean;
+  isCompleted: boolean;
 };
 export type QueuedItem =
   | QueuedRequest
@@ -30,42 +30,42 @@ export class PeerChannel {
   retryAtMs = 0;
   lastFailure: RemusterError | undefined;
   readonly drainWaiters: (() => void)[] = [];
-  readonly #waiting: BoundedQueue<QueuedItem>;
+  readonly #queue: BoundedQueue<QueuedItem>;
   readonly #bytesMax: number;
   #bytes = 0;
 
   constructor(address: Address, waitingMax: number, bytesMax: number) {
     this.address = { host: address.host, port: address.port };
-    this.#waiting = new BoundedQueue(waitingMax);
+    this.#queue = new BoundedQueue(waitingMax);
     this.#bytesMax = bytesMax;
   }
 
-  /** May be forgotten without anybody noticing. */
-  get unused(): boolean {
-    return this.connection === undefined && !this.dialing && this.#waiting.length === 0;
+  /** It can be evicted without an effect. */
+  get isUnused(): boolean {
+    return this.connection === undefined && !this.dialing && this.#queue.length === 0;
   }
 
   get hasRoom(): boolean {
     if (this.connection !== undefined) return this.connection.hasRoom;
-    return this.#waiting.length < this.#waiting.max && this.#bytes < this.#bytesMax;
+    return this.#queue.length < this.#queue.max && this.#bytes < this.#bytesMax;
   }
 
   enqueue(item: QueuedItem): boolean {
-    if (this.#bytes + item.body.length > this.#bytesMax || !this.#waiting.push(item)) return false;
+    if (this.#bytes + item.body.length > this.#bytesMax || !this.#queue.push(item)) return false;
     this.#bytes += item.body.length;
     return true;
   }
 
   dequeueAll(): QueuedItem[] {
-    const items = [...this.#waiting];
-    this.#waiting.clear();
+    const items = [...this.#queue];
+    this.#queue.clear();
     this.#bytes = 0;
     return items;
   }
 
   expire(nowMs: number): void {
-    for (const item of this.#waiting) {
-      if (item.kind === 'request' && !item.over && item.deadlineMs <= nowMs) {
+    for (const item of this.#queue) {
+      if (item.kind === 'request' && !item.isCompleted && item.deadlineMs <= nowMs) {
         completeQueuedRequest(item, failure('UNREACHABLE', 'no connection could be made before the deadline'));
       }
     }
@@ -73,8 +73,8 @@ export class PeerChannel {
 
   earliestMs(): number {
     let earliest = Infinity;
-    for (const item of this.#waiting) {
-      if (item.kind === 'request' && !item.over) earliest = Math.min(earliest, item.deadlineMs);
+    for (const item of this.#queue) {
+      if (item.kind === 'request' && !item.isCompleted) earliest = Math.min(earliest, item.deadlineMs);
     }
     return earliest;
   }
@@ -87,14 +87,14 @@ export class PeerChannel {
     }
   }
 
-  /** Room again, or no connection any more: either way it is worth trying again. */
+  /** There is room again or no connection: either way the waiters should retry. */
   notifyDrained(): void {
     for (const waiter of this.drainWaiters.splice(0)) queueMicrotask(waiter);
   }
 }
 
 export function completeQueuedRequest(item: QueuedRequest, outcome: Parameters<Done<Uint8Array>>[0]): void {
-  if (item.over) return;
-  item.over = true;
+  if (item.isCompleted) return;
+  item.isCompleted = true;
   item.done(outcome);
 }

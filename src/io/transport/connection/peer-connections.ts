@@ -9,7 +9,7 @@ import { RejectedError } from '../shared/rejections.ts';
 export class PeerConnections {
   readonly #selfId: NodeId;
   readonly #byId = new Map<NodeId, SealedConnection[]>();
-  readonly #aside = new Map<NodeId, SealedConnection[]>();
+  readonly #auxiliary = new Map<NodeId, SealedConnection[]>();
 
   constructor(selfId: NodeId) {
     this.#selfId = selfId;
@@ -17,53 +17,54 @@ export class PeerConnections {
 
   *[Symbol.iterator](): Generator<SealedConnection> {
     for (const connections of this.#byId.values()) yield* connections;
-    for (const connections of this.#aside.values()) yield* connections;
+    for (const connections of this.#auxiliary.values()) yield* connections;
   }
 
-  /** The one to use for new things. */
+  /** The connection for new requests, notifications and streams. */
   usable(id: NodeId): SealedConnection | undefined {
     const usable = (this.#byId.get(id) ?? []).filter((c) => c.open && !c.retired && !c.peerLeft);
-    return usable.find((c) => this.#preferred(c)) ?? usable.at(-1);
+    return usable.find((c) => this.#isPreferred(c)) ?? usable.at(-1);
   }
 
   has(id: NodeId): boolean {
     return this.#byId.has(id);
   }
 
-  /** Takes in a new connection; says which others are to be retired or closed because of it. Throws Refused. */
+  /** Returns the connections that the new one replaces: same generation to retire, older to close. Throws RejectedError. */
   add(connection: SealedConnection): { retire: SealedConnection[]; close: SealedConnection[] } {
     const { id, generation } = connection.mux.peer;
-    const all = [...(this.#byId.get(id) ?? []), ...(this.#aside.get(id) ?? [])];
+    const all = [...(this.#byId.get(id) ?? []), ...(this.#auxiliary.get(id) ?? [])];
     if (all.some((other) => other.mux.peer.generation > generation)) throw new RejectedError('staleGeneration');
     const close = all.filter((other) => other.mux.peer.generation < generation);
-    const kin = this.#kin(connection);
-    const others = kin.get(id) ?? [];
+    const table = this.#tableOf(connection);
+    const others = table.get(id) ?? [];
     const same = others.filter((other) => other.mux.peer.generation === generation);
-    kin.set(id, [...others, connection]);
+    table.set(id, [...others, connection]);
     const keep = this.#best([...same, connection]);
     return { retire: [...same, connection].filter((c) => c !== keep), close };
   }
 
   remove(connection: SealedConnection): void {
     const id = connection.peer?.id;
-    const kin = this.#kin(connection);
-    const connections = id === undefined ? undefined : kin.get(id);
+    const table = this.#tableOf(connection);
+    const connections = id === undefined ? undefined : table.get(id);
     if (id === undefined || !connections?.includes(connection)) return;
     const rest = connections.filter((other) => other !== connection);
-    if (rest.length > 0) kin.set(id, rest);
-    else kin.delete(id);
+    if (rest.length > 0) table.set(id, rest);
+    else table.delete(id);
   }
 
-  #kin(connection: SealedConnection): Map<NodeId, SealedConnection[]> {
-    return connection.aside ? this.#aside : this.#byId;
+  #tableOf(connection: SealedConnection): Map<NodeId, SealedConnection[]> {
+    return connection.auxiliary ? this.#auxiliary : this.#byId;
   }
 
-  /** Among those dialed by the same side the newest is right: the older ones are what a restart left behind. */
+  /** The newest preferred connection: an older one of the same side may be half-open. */
   #best(connections: SealedConnection[]): SealedConnection | undefined {
-    return connections.findLast((c) => this.#preferred(c) && c.open) ?? connections.at(-1);
+    return connections.findLast((c) => this.#isPreferred(c) && c.open) ?? connections.at(-1);
   }
 
-  #preferred(connection: SealedConnection): boolean {
+  /** The smaller node id dialed it. */
+  #isPreferred(connection: SealedConnection): boolean {
     const peerId = connection.mux.peer.id;
     return connection.side === 'client' ? this.#selfId < peerId : peerId < this.#selfId;
   }

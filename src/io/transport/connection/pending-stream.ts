@@ -1,6 +1,6 @@
 /**
- * A byte stream whose connection is still being dialed: accepts nothing, remembers `end` and `abort`, then forwards
- * everything.
+ * A byte stream whose connection is still being dialed: refuses writes and remembers `end`; once attached to the stream
+ * of the connection it forwards every call.
  */
 import { failure, type Outcome } from '../../../base/errors.ts';
 import type { ByteStream, ByteStreamEvents } from '../../../base/ports.ts';
@@ -9,25 +9,25 @@ export class PendingStream implements ByteStream {
   readonly events: ByteStreamEvents;
   #inner: ByteStream | undefined;
   #refusedWrite = false;
-  #endAsked = false;
-  #over = false;
+  #endRequested = false;
+  #hasFailed = false;
 
   constructor(events: ByteStreamEvents) {
     this.events = events;
   }
 
-  get over(): boolean {
-    return this.#over;
+  get hasFailed(): boolean {
+    return this.#hasFailed;
   }
 
   write(chunk: Uint8Array): boolean {
     if (this.#inner !== undefined) return this.#inner.write(chunk);
-    if (!this.#endAsked) this.#refusedWrite = true;
+    if (!this.#endRequested) this.#refusedWrite = true;
     return false;
   }
 
   end(): void {
-    this.#endAsked = true;
+    this.#endRequested = true;
     this.#inner?.end();
   }
 
@@ -38,14 +38,14 @@ export class PendingStream implements ByteStream {
 
   attach(inner: ByteStream): void {
     this.#inner = inner;
-    if (this.#endAsked) inner.end();
+    if (this.#endRequested) inner.end();
     else if (this.#refusedWrite) this.events.writable();
   }
 
-  /** There will be no connection. */
+  /** Dialing has failed, or the user aborted before the connection was there. */
   fail(outcome: Outcome<never>): void {
-    if (this.#over || this.#inner !== undefined) return;
-    this.#over = true;
+    if (this.#hasFailed || this.#inner !== undefined) return;
+    this.#hasFailed = true;
     queueMicrotask(() => this.events.ended(outcome));
   }
 }

@@ -1,12 +1,12 @@
 /**
  * One TCP connection: handshake, then sealed frames between socket and multiplexer. A failure ends this connection
- * only; a stranger gets no reply.
+ * only; an unauthenticated peer gets no reply.
  *
- *   hello -> greeting -> open -> closed         each but the last within `handshakeMs`
+ *   hello -> greeting -> open -> closed         open within `handshakeMs`
  *
- * Sending: everything queued within one turn of the loop leaves in as few frames as possible. While bytes are being
- * read, the flush waits for the end of the read; otherwise for the end of the turn. When the socket is full nothing
- * more is sealed, so that a small message never waits behind more than what the kernel already holds and one frame.
+ * Everything queued within one turn of the event loop is sent in as few frames as possible: the flush happens at the end
+ * of a read, or else at the end of the turn. While the socket is full no frame is sealed, so a small message waits for
+ * at most one frame and the bytes that the kernel already has.
  */
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
@@ -37,47 +37,47 @@ import { receive } from '../shared/sockets.ts';
 export type SealedConnectionContext = {
   readonly mux: MuxContext;
   readonly clock: Clock;
-  readonly refusals: RejectionLog;
+  readonly rejections: RejectionLog;
   readonly cluster: string;
   readonly seenSalts: SeenSalts;
   self(): Identity;
   ring(): KeyRing;
-  /** What is said about datagram sessions in a greeting. */
+  /** The announcement of datagram sessions for the greeting. */
   sessions(): Uint8Array;
-  /** Ours are connections beside those of the node itself. */
-  readonly aside: boolean;
+  /** Connections of this transport are auxiliary ones: of a further thread of the node. */
+  readonly auxiliary: boolean;
 };
 
 export type SealedConnectionEvents = {
-  /** Throws Refused if this peer is not wanted. */
+  /** Throws RejectedError to refuse this peer. */
   established(connection: SealedConnection): void;
-  /** Nothing new may go this way. Called before those who wait for answers hear that none will come: they ask again. */
-  parting(connection: SealedConnection): void;
-  /** Called once. `peer` is known if the connection was established. */
-  /** `cause`: the error that ended it, if one did. */
+  /** Called before pending requests fail, so that their retries take another connection. */
+  closing(connection: SealedConnection): void;
+  /** Called once. `peer` is known if the connection was established; `cause` is the error that ended it, if any. */
   closed(connection: SealedConnection, reason: string, cause?: unknown): void;
   /** The queue has room again. */
   drained(connection: SealedConnection): void;
-  /** The peer will ask nothing more over this connection. */
+  /** The peer sends no more requests over this connection. */
   goodbye(connection: SealedConnection): void;
 };
 
 type Phase = 'hello' | 'greeting' | 'open' | 'closed';
 
-/** Frames per turn: a huge backlog must not hold up the loop. */
+/** Bounds the time that a large backlog blocks the event loop. */
 const framesPerTurnMax = 16;
-/** How long an orderly end may wait for the peer to take the last bytes. */
+/** How long `finish` waits for the peer to read the last bytes. */
 const lingerMs = 500;
 
 export class SealedConnection {
   readonly side: 'client' | 'server';
   lastReceivedMs: number;
   lastUsedMs: number;
-  /** No new requests; closed when both sides have said goodbye and nothing is under way. */
+  /** No new requests; closed when both sides have sent goodbye and nothing is in flight. */
   retired = false;
+  /** The peer has sent goodbye. */
   peerLeft = false;
-  /** The peer only asks over this one; what we have to say goes another way. */
-  aside = false;
+  /** The peer opened it for its own requests only; requests to the peer take another connection. */
+  auxiliary = false;
   readonly #socket: Socket;
   readonly #context: SealedConnectionContext;
   readonly #events: SealedConnectionEvents;
@@ -88,11 +88,13 @@ export class SealedConnection {
   #hello: { master: MasterKey; salt: Uint8Array } | undefined;
   #seals: SealPair | undefined;
   #mux: Mux | undefined;
-  #overdue: Cancel | undefined;
+  #cancelHandshakeTimeout: Cancel | undefined;
   #pingedMs: number | undefined;
   #reading = false;
   #flushDue = false;
+  /** The socket is full: wait for `drain`. */
   #blocked = false;
+  /** The socket is not read, because the send queue is full. */
   #paused = false;
 
   constructor(
@@ -108,19 +110,19 @@ export class SealedConnection {
     this.#from = `${socket.remoteAddress ?? '?'}:${socket.remotePort ?? 0}`;
     this.lastReceivedMs = context.clock.nowMs();
     this.lastUsedMs = this.lastReceivedMs;
-    this.#overdue = context.clock.schedule(context.mux.limits.handshakeMs, () =>
-      this.#refuse(new RejectedError('handshakeTimeout')),
+    this.#cancelHandshakeTimeout = context.clock.schedule(context.mux.limits.handshakeMs, () =>
+      this.#reject(new RejectedError('handshakeTimeout')),
     );
     socket.setNoDelay(true);
     receive(socket, (chunk) => this.#receive(chunk));
-    socket.on('drain', () => this.#unblocked());
+    socket.on('drain', () => this.#onDrain());
     socket.on('error', (error: NodeJS.ErrnoException) => this.close(error.code ?? 'socket error'));
     socket.on('close', () => this.close('closed by the peer'));
     socket.on('end', () => this.close('closed by the peer'));
-    if (side === 'client') this.#sayHello();
+    if (side === 'client') this.#sendHello();
   }
 
-  /** Only after `established`. */
+  /** Available after `established`. */
   get mux(): Mux {
     return this.#mux!;
   }
@@ -137,26 +139,26 @@ export class SealedConnection {
     return this.mux.hasRoom;
   }
 
-  /** Once, until something is heard again. */
+  /** Sends one ping, and no further one until bytes are received. */
   ping(nowMs: number): void {
     if (this.#pingedMs !== undefined) return;
     this.#pingedMs = nowMs;
     this.mux.control(segmentKinds.ping);
   }
 
-  /** Since the ping after which nothing was heard; 0 if there is none. */
+  /** Time since a ping after which no byte was received; 0 if there is none. */
   unansweredMs(nowMs: number): number {
     return this.#pingedMs === undefined ? 0 : nowMs - this.#pingedMs;
   }
 
-  /** Asks for no more over this connection, and closes it as soon as the peer agrees. */
+  /** Starts no more requests; the connection closes when the peer has retired it too. */
   retire(): void {
     if (this.retired) return;
     this.retired = true;
     this.mux.control(segmentKinds.goodbye);
   }
 
-  /** True when nothing is lost by closing. */
+  /** Closing it loses nothing. */
   get finished(): boolean {
     return this.retired && this.peerLeft && this.mux.idle && this.#socket.writableLength === 0;
   }
@@ -165,7 +167,7 @@ export class SealedConnection {
     this.#end(reason, () => this.#socket.destroy());
   }
 
-  /** Sends what is queued, then closes; for an orderly end. */
+  /** Sends the queue, then closes: for an orderly shutdown. */
   finish(reason: string): void {
     this.#flush();
     this.#end(reason, () => {
@@ -178,17 +180,17 @@ export class SealedConnection {
     if (this.#phase === 'closed') return;
     const wasOpen = this.#phase === 'open';
     this.#phase = 'closed';
-    this.#overdue?.();
+    this.#cancelHandshakeTimeout?.();
     shut();
-    this.#events.parting(this);
+    this.#events.closing(this);
     if (wasOpen) this.mux.end(reason);
     this.#events.closed(this, reason, cause);
   }
 
-  #sayHello(): void {
+  #sendHello(): void {
     const master = this.#context.ring().current;
     this.#hello = { master, salt: randomBytes(saltBytes) };
-    // A hello that somebody reflects to us is a recording like any other.
+    // A hello that is reflected to its sender counts as a replay.
     this.#context.seenSalts.set(Buffer.from(this.#hello.salt).toString('base64'), true);
     this.#write([makeHello(master, this.#context.cluster, this.#hello.salt)]);
   }
@@ -202,23 +204,23 @@ export class SealedConnection {
     this.#reading = true;
     try {
       const rest = this.#phase === 'hello' ? this.#receiveHead(chunk) : chunk;
-      if (rest.length > 0) this.#reader.read(rest, this.#frame);
+      if (rest.length > 0) this.#reader.read(rest, this.#onFrame);
     } catch (error) {
-      this.#refuse(error);
+      this.#reject(error);
     }
     this.#reading = false;
     if (this.#flushDue) this.#flush();
     this.#prepare();
   }
 
-  /** The bytes are on their way; while the other side is busy with them, the next frames are prepared. */
+  /** Prepares the ciphers of the next frames while the peer processes the last ones. */
   #prepare(): void {
     if (this.#phase !== 'open') return;
     this.#seals!.sealer.prepare();
     this.#seals!.opener.prepare();
   }
 
-  /** Returns what follows the head. */
+  /** Reads the hello or the server's salt; returns the bytes after it. */
   #receiveHead(chunk: Uint8Array): Uint8Array {
     const head = this.#head.length === 0 ? chunk : Buffer.concat([this.#head, chunk]);
     const needed = this.side === 'server' ? helloBytes : saltBytes;
@@ -227,13 +229,13 @@ export class SealedConnection {
       this.#head = new Uint8Array(head);
       return new Uint8Array(0);
     }
-    if (this.side === 'server') this.#answerHello(head.subarray(0, needed));
+    if (this.side === 'server') this.#onHello(head.subarray(0, needed));
     else this.#makeSeals(head.subarray(0, needed));
     this.#head = new Uint8Array(0);
     return head.subarray(needed);
   }
 
-  #answerHello(bytes: Uint8Array): void {
+  #onHello(bytes: Uint8Array): void {
     const { cluster, seenSalts } = this.#context;
     this.#hello = readHello(bytes, this.#context.ring(), cluster, seenSalts);
     const salt = randomBytes(saltBytes);
@@ -249,48 +251,48 @@ export class SealedConnection {
   }
 
   #greeting(): Buffer {
-    const { aside } = this.#context;
-    return makeGreeting({ identity: this.#context.self(), sessions: this.#context.sessions(), auxiliary: aside });
+    const { auxiliary } = this.#context;
+    return makeGreeting({ identity: this.#context.self(), sessions: this.#context.sessions(), auxiliary });
   }
 
-  readonly #frame = (sealed: Uint8Array): boolean => {
+  readonly #onFrame = (sealed: Uint8Array): boolean => {
     const plain = openFrame(this.#seals!.opener, sealed);
     this.#context.mux.counters.traffic['frames.received'] += 1;
     if (this.#phase === 'open') this.#mux!.receive(plain, this.lastReceivedMs);
-    else if (this.#phase === 'greeting') this.#greeted(plain);
+    else if (this.#phase === 'greeting') this.#onGreeting(plain);
     return this.#phase === 'open';
   };
 
-  #greeted(plain: Uint8Array): void {
+  #onGreeting(plain: Uint8Array): void {
     const { cluster } = this.#context;
     const self = this.#context.self();
     const { sealer, opener } = this.#seals!;
-    // Before theirs is read: a server of another version learns from it why this connection ends.
+    // Sent before the peer's is read, so that a server of another version can report why the connection ends.
     if (this.side === 'client') this.#write(sealFrame(sealer, this.#greeting()));
     const { identity: peer, sessions, auxiliary } = readGreeting(plain);
     if (peer.id === self.id) throw new RejectedError('self');
     sealer.bind(pairBinding(transportVersion, cluster, self, peer.id));
     opener.bind(pairBinding(transportVersion, cluster, peer, self.id));
-    this.#overdue?.();
-    this.aside = auxiliary;
+    this.#cancelHandshakeTimeout?.();
+    this.auxiliary = auxiliary;
     this.#phase = 'open';
     this.#mux = new Mux(peer, this.#context.mux, {
       wake: () => this.#wake(),
       flush: () => this.#flush(),
-      broken: (error: RemusterError) => this.#refuse(error),
+      onProtocolError: (error: RemusterError) => this.#reject(error),
       goodbye: () => {
         this.peerLeft = true;
         this.#events.goodbye(this);
       },
     });
     this.#events.established(this);
-    this.#context.mux.announced(peer, sessions);
+    this.#context.mux.onSessionAnnouncement(peer, sessions);
   }
 
-  #refuse(error: unknown): void {
+  #reject(error: unknown): void {
     if (this.#phase === 'closed') return;
     const reason = rejectionReasonOf(error);
-    if (reason !== undefined) this.#context.refusals.count(reason, this.#from, detailOf(error));
+    if (reason !== undefined) this.#context.rejections.count(reason, this.#from, detailOf(error));
     else this.#context.mux.log('error', 'a connection failed', { error: String(error), from: this.#from });
     this.#end(reason ?? 'internal error', () => this.#socket.destroy(), error);
   }
@@ -323,11 +325,11 @@ export class SealedConnection {
       this.#context.mux.counters.traffic['frames.sent'] += 1;
       this.#write(sealFrame(this.#seals!.sealer, plain));
     }
-    this.#balance(wasFull);
+    this.#applyBackpressure(wasFull);
   }
 
-  /** Who does not read what we answer is not listened to either. */
-  #balance(wasFull: boolean): void {
+  /** Backpressure: does not read from a peer that does not read its replies. */
+  #applyBackpressure(wasFull: boolean): void {
     const isFull = !this.#mux!.hasRoom;
     if (isFull !== this.#paused) {
       this.#paused = isFull;
@@ -347,11 +349,11 @@ export class SealedConnection {
     }
     if (pieces.length > 1) this.#socket.uncork();
     this.#context.mux.counters.traffic['bytes.sent'] += bytes;
-    // A corked socket says no too early; only what is still there after the write counts.
+    // A corked socket reports "full" too early: only bytes that remain after the write count.
     this.#blocked = !fits && this.#socket.writableNeedDrain && this.#socket.writableLength > 0;
   }
 
-  #unblocked(): void {
+  #onDrain(): void {
     this.#blocked = false;
     this.#flush();
   }

@@ -1,6 +1,6 @@
 /**
- * The Streams port: finds or dials the connection of an address, keeps one per pair of nodes, fails what can no longer
- * be answered, reports changes.
+ * The Streams port: finds or dials the connection of an address, keeps one per pair of nodes, reports changes. A lost
+ * connection fails its pending requests, so every request ends exactly once.
  */
 import { randomInt } from 'node:crypto';
 import type { Socket } from 'node:net';
@@ -29,13 +29,14 @@ import { dial, type TlsOptions } from '../shared/sockets.ts';
 
 const drainWaitersMax = 1_024;
 const randomScale = 2 ** 32;
+const queueFullText = 'the send queue to that peer is full';
 
 export class SealedStreams implements Streams {
   readonly #context: SealedConnectionContext;
   readonly #tls: TlsOptions | undefined;
   readonly #channels: PeerChannelTable;
   readonly #live: PeerConnections;
-  /** All sockets with a handshake under way or done. */
+  /** All connections, including those in their handshake. */
   readonly #connections = new Set<SealedConnection>();
   readonly #dialing = new Set<Socket>();
   readonly #deadlines: DeadlineTimer;
@@ -72,8 +73,8 @@ export class SealedStreams implements Streams {
     connection.lastUsedMs = nowMs;
     const id = connection.mux.request(body, nowMs, timeoutMs, done);
     if (id === undefined) {
-      queueMicrotask(() => done(failure('CAPACITY', 'the queue to that peer is full')));
-      return doNothing;
+      queueMicrotask(() => done(failure('CAPACITY', queueFullText)));
+      return noop;
     }
     return () => queueMicrotask(() => connection.mux.abandon(id, failure('CANCELLED')));
   }
@@ -81,19 +82,18 @@ export class SealedStreams implements Streams {
   notify(to: Address, body: Uint8Array): boolean {
     const { messageBytesMax } = this.#context.mux.limits;
     if (body.length > messageBytesMax)
-      throw new RemusterError('TOO_LARGE', `a message has at most ${messageBytesMax} bytes`, 'no');
+      throw new RemusterError('TOO_LARGE', `the message has ${body.length} of at most ${messageBytesMax} bytes`, 'no');
     const channel = this.#channels.get(to);
     if (channel?.connection !== undefined) {
       channel.connection.lastUsedMs = this.#context.clock.nowMs();
       return channel.connection.mux.notify(body);
     }
-    const refusal = this.#refusal(channel);
-    if (channel === undefined || refusal !== undefined) {
-      // One-way messages promise nothing; a peer that cannot be reached is no reason to hold the sender.
+    if (channel === undefined || this.#dialError(channel) !== undefined) {
+      // A notification promises nothing: an unreachable peer must not block the sender.
       this.#context.mux.counters.add('dropped.notify');
       return true;
     }
-    return this.#wait(channel, { kind: 'notify', body: new Uint8Array(body) });
+    return this.#enqueue(channel, { kind: 'notify', body: new Uint8Array(body) });
   }
 
   drained(to: Address, done: () => void): void {
@@ -104,15 +104,18 @@ export class SealedStreams implements Streams {
   }
 
   open(to: Address, opening: Uint8Array, events: ByteStreamEvents): ByteStream {
-    if (opening.length > chunkBytes) throw new RemusterError('TOO_LARGE', `an opening has at most ${chunkBytes} bytes`);
+    if (opening.length > chunkBytes) {
+      const text = `the first message of the stream has ${opening.length} of at most ${chunkBytes} bytes`;
+      throw new RemusterError('TOO_LARGE', text);
+    }
     const stream = new PendingStream(events);
     const channel = this.#channels.get(to);
     const item: QueuedItem = { kind: 'open', body: opening, stream };
-    const refusal = this.#refusal(channel);
-    if (channel?.connection !== undefined) this.#deliver(channel.connection, item);
-    else if (channel === undefined || refusal !== undefined)
-      stream.fail({ ok: false, error: refusal ?? unreachable('too many peers') });
-    else if (!this.#wait(channel, { ...item, body: new Uint8Array(opening) })) stream.fail(failure('CAPACITY'));
+    const dialError = this.#dialError(channel);
+    if (channel?.connection !== undefined) this.#send(channel.connection, item);
+    else if (channel === undefined || dialError !== undefined)
+      stream.fail({ ok: false, error: dialError ?? unreachable('too many peers') });
+    else if (!this.#enqueue(channel, { ...item, body: new Uint8Array(opening) })) stream.fail(failure('CAPACITY'));
     return stream;
   }
 
@@ -140,7 +143,7 @@ export class SealedStreams implements Streams {
     this.#acceptor = acceptor;
   }
 
-  /** A socket somebody else opened. `release` gives back its place among the half-open. */
+  /** An inbound socket. `release` is called when its handshake has ended. */
   acceptSocket(socket: Socket, release: () => void): void {
     const events = this.#events(undefined);
     const connection = new SealedConnection('server', socket, this.#context, {
@@ -157,7 +160,7 @@ export class SealedStreams implements Streams {
     this.#connections.add(connection);
   }
 
-  /** Tells all peers of a new datagram session. */
+  /** Announces a new datagram session to all peers. */
   announce(sessions: Uint8Array): void {
     for (const connection of this.#live) connection.mux.control(segmentKinds.session, sessions);
   }
@@ -174,13 +177,14 @@ export class SealedStreams implements Streams {
       deadlineMs,
       done: (outcome) => this.#guarded(() => done(outcome)),
       sent: undefined,
-      over: false,
+      isCompleted: false,
     };
-    const refusal = this.#refusal(channel);
-    if (channel === undefined || refusal !== undefined) {
-      queueMicrotask(() => completeQueuedRequest(item, { ok: false, error: refusal ?? unreachable('too many peers') }));
-    } else if (!this.#wait(channel, item)) {
-      queueMicrotask(() => completeQueuedRequest(item, failure('CAPACITY', 'the queue to that peer is full')));
+    const dialError = this.#dialError(channel);
+    if (channel === undefined || dialError !== undefined) {
+      const error = dialError ?? unreachable('too many peers');
+      queueMicrotask(() => completeQueuedRequest(item, { ok: false, error }));
+    } else if (!this.#enqueue(channel, item)) {
+      queueMicrotask(() => completeQueuedRequest(item, failure('CAPACITY', queueFullText)));
     }
     return () =>
       queueMicrotask(() => {
@@ -189,16 +193,16 @@ export class SealedStreams implements Streams {
       });
   }
 
-  /** Why no connection will be tried now. */
-  #refusal(channel: PeerChannel | undefined): RemusterError | undefined {
+  /** Why no connection is attempted now. */
+  #dialError(channel: PeerChannel | undefined): RemusterError | undefined {
     if (this.#closed) return unreachable('this node is closing');
     if (channel === undefined || channel.dialing || channel.retryAtMs <= this.#context.clock.nowMs()) return undefined;
     const { code = 'UNREACHABLE', message = '' } = channel.lastFailure ?? {};
     const { host, port } = channel.address;
-    return new RemusterError(code, `${host}:${port}: ${message}; tried again soon`, 'no');
+    return new RemusterError(code, `${host}:${port}: ${message}; the next attempt follows soon`, 'no');
   }
 
-  #wait(channel: PeerChannel, item: QueuedItem): boolean {
+  #enqueue(channel: PeerChannel, item: QueuedItem): boolean {
     if (!channel.enqueue(item)) return false;
     if (!channel.dialing) this.#dial(channel);
     return true;
@@ -208,25 +212,25 @@ export class SealedStreams implements Streams {
     channel.dialing = true;
     const { clock, mux } = this.#context;
     const socket = dial(channel.address, this.#tls, (connected, reason) => {
-      tooLate();
+      cancelTimeout();
       this.#dialing.delete(socket);
-      if (connected === undefined) this.#dialFailed(channel, unreachable(reason));
+      if (connected === undefined) this.#onDialFailed(channel, unreachable(reason));
       else if (this.#closed) connected.destroy();
       else this.#connections.add(new SealedConnection('client', connected, this.#context, this.#events(channel)));
     });
     this.#dialing.add(socket);
-    const tooLate = clock.schedule(mux.limits.connectMs, () => socket.destroy());
+    const cancelTimeout = clock.schedule(mux.limits.connectMs, () => socket.destroy());
   }
 
-  #dialFailed(channel: PeerChannel, error: RemusterError): void {
+  #onDialFailed(channel: PeerChannel, error: RemusterError): void {
     const { clock, mux } = this.#context;
     channel.dialing = false;
     if (channel.connection !== undefined || this.#closed) return channel.failQueued(error);
     channel.failures += 1;
     channel.lastFailure = error;
     const fraction = randomInt(randomScale) / randomScale;
-    const pauseMs = dialBackoffMs(channel.failures, mux.limits.backoffMsMin, mux.limits.backoffMsMax, fraction);
-    channel.retryAtMs = clock.nowMs() + pauseMs;
+    const backoffMs = dialBackoffMs(channel.failures, mux.limits.backoffMsMin, mux.limits.backoffMsMax, fraction);
+    channel.retryAtMs = clock.nowMs() + backoffMs;
     mux.counters.add('connections.failed');
     channel.failQueued(error);
     channel.notifyDrained();
@@ -235,15 +239,15 @@ export class SealedStreams implements Streams {
 
   #events(channel: PeerChannel | undefined): SealedConnectionEvents {
     return {
-      established: (connection) => this.#established(connection, channel),
-      parting: (connection) => this.#detach(connection),
-      closed: (connection, reason, cause) => this.#lost(connection, channel, reason, cause),
+      established: (connection) => this.#onEstablished(connection, channel),
+      closing: (connection) => this.#detach(connection),
+      closed: (connection, reason, cause) => this.#onClosed(connection, channel, reason, cause),
       drained: (connection) => this.#eachChannelOf(connection, (c) => c.notifyDrained()),
       goodbye: (connection) => this.#retire(connection),
     };
   }
 
-  #established(connection: SealedConnection, dialed: PeerChannel | undefined): void {
+  #onEstablished(connection: SealedConnection, dialed: PeerChannel | undefined): void {
     const { peer } = connection.mux;
     const isFirst = !this.#live.has(peer.id);
     const { retire, close } = this.#live.add(connection);
@@ -253,7 +257,7 @@ export class SealedStreams implements Streams {
       old.retired = true;
       old.close('superseded by a later start of that node');
     }
-    if (connection.aside) return retire.forEach((old) => old.retire());
+    if (connection.auxiliary) return retire.forEach((old) => old.retire());
     if (isFirst) this.#emit({ kind: 'connected', peer });
     const best = this.#live.usable(peer.id) ?? connection;
     for (const old of retire) old.retire();
@@ -265,27 +269,27 @@ export class SealedStreams implements Streams {
 
   #use(connection: SealedConnection, channel: PeerChannel | undefined): void {
     if (channel === undefined) return;
-    const present = channel.connection;
-    // An address that works is not handed to another node because that node claims it.
-    if (present?.open === true && !present.retired && present.mux.peer.id !== connection.mux.peer.id) return;
+    const current = channel.connection;
+    // A node that advertises the address of another node must not take over its working connection.
+    if (current?.open === true && !current.retired && current.mux.peer.id !== connection.mux.peer.id) return;
     channel.connection = connection;
     channel.failures = 0;
     channel.retryAtMs = 0;
-    for (const item of channel.dequeueAll()) this.#deliver(connection, item);
+    for (const item of channel.dequeueAll()) this.#send(connection, item);
     channel.notifyDrained();
   }
 
-  #deliver(connection: SealedConnection, item: QueuedItem): void {
+  #send(connection: SealedConnection, item: QueuedItem): void {
     const nowMs = this.#context.clock.nowMs();
     connection.lastUsedMs = nowMs;
     if (item.kind === 'notify') {
       connection.mux.notify(item.body);
     } else if (item.kind === 'request') {
-      if (item.over) return;
+      if (item.isCompleted) return;
       const id = connection.mux.request(item.body, nowMs, item.deadlineMs - nowMs, item.done);
-      if (id === undefined) completeQueuedRequest(item, failure('CAPACITY', 'the queue to that peer is full'));
+      if (id === undefined) completeQueuedRequest(item, failure('CAPACITY', queueFullText));
       else item.sent = { connection, id };
-    } else if (!item.stream.over) {
+    } else if (!item.stream.hasFailed) {
       const inner = connection.mux.open(item.body, item.stream.events);
       if (inner === undefined) item.stream.fail(failure('CAPACITY', 'too many streams'));
       else item.stream.attach(inner);
@@ -303,19 +307,19 @@ export class SealedStreams implements Streams {
     });
   }
 
-  #lost(connection: SealedConnection, dialed: PeerChannel | undefined, reason: string, cause?: unknown): void {
-    const { peer, aside } = connection;
+  #onClosed(connection: SealedConnection, dialed: PeerChannel | undefined, reason: string, cause?: unknown): void {
+    const { peer, auxiliary } = connection;
     if (dialed?.dialing === true) {
       const isVersion = isRemusterError(cause, 'INCOMPATIBLE_VERSION');
-      const text = `closed during the handshake (${reason}): are secret and cluster name the same?`;
-      this.#dialFailed(dialed, isVersion ? cause : unreachable(text));
+      const text = `closed during the handshake (${reason}): do both nodes have the same secret and cluster name?`;
+      this.#onDialFailed(dialed, isVersion ? cause : unreachable(text));
     }
     const graceful = connection.retired || connection.peerLeft || this.#closed;
-    const wasLast = peer !== undefined && !aside && !this.#live.has(peer.id);
+    const wasLast = peer !== undefined && !auxiliary && !this.#live.has(peer.id);
     if (wasLast) this.#emit({ kind: 'disconnected', peer, reason, graceful });
   }
 
-  /** Nothing new over this connection, from either side. */
+  /** Stops using the connection for anything new; it closes when both sides have retired it. */
   #retire(connection: SealedConnection): void {
     connection.retire();
     const next = this.#live.usable(connection.mux.peer.id);
@@ -365,27 +369,27 @@ export class SealedStreams implements Streams {
   }
 
   /**
-   * Half-open connections are found by silence, sooner when somebody waits for something; idle and superseded ones are
-   * let go. Only an unanswered ping is held against a connection: over an idle one there was nothing to say.
+   * Detects half-open connections by pings, sooner while requests are in flight, and retires idle ones. Only an
+   * unanswered ping counts against a connection: without traffic an idle one is healthy.
    */
   #check(connection: SealedConnection, nowMs: number): void {
     const { keepaliveMs, silenceMsMax, idleMsMax } = this.#context.mux.limits;
     const silentMs = nowMs - connection.lastReceivedMs;
-    const patienceMs = connection.mux.idle ? idleKeepaliveRatio * keepaliveMs : keepaliveMs;
+    const pingAfterMs = connection.mux.idle ? idleKeepaliveRatio * keepaliveMs : keepaliveMs;
     if (connection.finished) connection.close('no longer used');
-    else if (connection.unansweredMs(nowMs) >= silenceMsMax - keepaliveMs) connection.close('no sign of life');
-    else if (silentMs >= patienceMs) connection.ping(nowMs);
+    else if (connection.unansweredMs(nowMs) >= silenceMsMax - keepaliveMs) connection.close('no reply to a ping');
+    else if (silentMs >= pingAfterMs) connection.ping(nowMs);
     if (connection.open && connection.mux.idle && nowMs - connection.lastUsedMs >= idleMsMax) this.#retire(connection);
   }
 }
 
 /**
- * How much longer a connection may be silent over which nobody waits for anything: longer than the pause between two
- * words of membership to its neighbours, which would else be pinged in between for nothing.
+ * An idle connection is pinged after this many keepalive intervals: more than the interval of membership messages to
+ * neighbours, so that these connections need no pings.
  */
 const idleKeepaliveRatio = 8;
 
-function doNothing(): void {}
+function noop(): void {}
 
 function unreachable(text: string): RemusterError {
   return new RemusterError('UNREACHABLE', text);

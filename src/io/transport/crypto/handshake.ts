@@ -1,14 +1,14 @@
 /**
  * The handshake of a connection as functions on bytes: hello, greeting, keys bound to both identities. A hello is
- * accepted once.
+ * accepted only once.
  *
  *   client                                   server
- *   hello: magic version keyId tag salt mac  ->  silence and close unless the mac is right and the salt new
+ *   hello: magic version keyId tag salt mac  ->  close without a reply unless the mac is right and the salt new
  *                                            <-  salt, then its sealed greeting
- *   sealed greeting                          ->  established: the client proved that it is here now
+ *   sealed greeting                          ->  established: the client has proved that it is live
  *
- * Both salts make the keys, one per direction, so nothing recorded earlier opens. A greeting carries the identity and
- * the datagram sessions of its sender. Once both are known, the keys are bound to who speaks to whom.
+ * The keys, one per direction, derive from both salts, so no recorded frame opens. A greeting carries the identity and
+ * the datagram sessions of its sender. Once both identities are known, the keys are bound to the pair and direction.
  */
 import { timingSafeEqual } from 'node:crypto';
 
@@ -38,10 +38,10 @@ export function makeHello(master: MasterKey, cluster: string, salt: Uint8Array):
   return Buffer.concat([bytes, macOf(master, cluster, bytes)]);
 }
 
-/** Salts that were used against this node; a hello that comes twice is a recording. */
+/** Salts of received hellos: a hello with a known salt is a replay. */
 export type SeenSalts = BoundedLru<string, true>;
 
-/** What can be refused already, so that a foreign program is not listened to for long. */
+/** Rejects by the first bytes, so that a foreign program is disconnected early. */
 export function checkHelloStart(start: Uint8Array): void {
   for (const [i, byte] of start.subarray(0, magic.length).entries()) {
     if (byte !== magic[i]) throw new RejectedError('malformed');
@@ -92,7 +92,7 @@ export function makeSealPair(
 export type Greeting = {
   readonly identity: Identity;
   readonly sessions: Uint8Array;
-  /** The connection of another thread of that node: it only asks, and stands beside the one of the pair. */
+  /** The connection of a further thread of that node, for its own requests only; not the connection of the pair. */
   readonly auxiliary?: boolean;
 };
 
@@ -102,7 +102,7 @@ export function makeGreeting({ identity, sessions, auxiliary = false }: Greeting
   return (auxiliary ? writer.u8(1) : writer).done();
 }
 
-/** Throws INCOMPATIBLE_VERSION before it reads anything that another version may write differently. */
+/** Throws INCOMPATIBLE_VERSION before it reads a field that another version may encode differently. */
 export function readGreeting(plain: Uint8Array): Required<Greeting> {
   const reader = new ByteReader(plain);
   const format = reader.u16();

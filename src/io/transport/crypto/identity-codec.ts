@@ -33,7 +33,8 @@ export class ByteWriter {
 
   text(value: string): this {
     const bytes = new TextEncoder().encode(value);
-    if (bytes.length > textBytesMax) throw new RemusterError('BAD_ARGUMENT', 'a name has at most 255 bytes');
+    if (bytes.length > textBytesMax)
+      throw new RemusterError('BAD_ARGUMENT', `a name has ${bytes.length} of at most ${textBytesMax} bytes`);
     return this.u8(bytes.length).bytes(bytes);
   }
 
@@ -55,7 +56,7 @@ export class ByteReader {
   }
 
   bytes(count: number): Uint8Array {
-    if (count > this.left) throw new RemusterError('MALFORMED', 'a record is cut off');
+    if (count > this.left) throw new RemusterError('MALFORMED', 'a record is truncated');
     this.#at += count;
     return this.#from.subarray(this.#at - count, this.#at);
   }
@@ -106,11 +107,11 @@ export function readIdentity(from: ByteReader): Identity {
   if (mask >= 1 << roles.length) throw new RemusterError('MALFORMED', 'an unknown role');
   const port = from.u16();
   const [host, name, dc] = [from.text(), from.text(), from.text()];
-  if (!namePattern.test(name) || !namePattern.test(dc)) throw new RemusterError('MALFORMED', 'a name is no name');
+  if (!namePattern.test(name) || !namePattern.test(dc)) throw new RemusterError('MALFORMED', 'a malformed name');
   return { id, generation, roles: roles.filter((_, i) => (mask & (1 << i)) !== 0), port, host, name, dc };
 }
 
-/** What a connection vouches for besides its content: who speaks, in which of its lives, to whom, in which cluster. */
+/** The additional data that binds a key to sender, generation of the sender, receiver and cluster. */
 export function pairBinding(version: number, cluster: string, from: Identity, toId: string): Buffer {
   const bytes = new ByteWriter().u8(version).text(cluster).bytes(nodeIdToBytes(from.id)).u64(from.generation);
   return bytes.bytes(nodeIdToBytes(toId)).done();

@@ -1,9 +1,9 @@
 /**
- * Cluster keys by HKDF-SHA-256 from the secrets. A key id names a secret without revealing it. Keys are KeyObjects:
- * they never show in a dump, and OpenSSL imports them once.
+ * Cluster keys, derived from the secrets by HKDF-SHA-256. A key id names a secret without revealing it. Keys are
+ * KeyObjects, which are never printed and are imported by OpenSSL only once.
  *
  *   secret -> master(cluster) -> hello key      authenticates the first bytes of a connection
- *                             -> key id         tells the receiver which secret was used
+ *                             -> key id         identifies the secret for the receiver
  *                             -> salted keys    one per direction of a connection, one per datagram session
  */
 import { createHash, createHmac, createSecretKey, hkdfSync, type KeyObject } from 'node:crypto';
@@ -16,7 +16,7 @@ export type Secrets = { readonly current: string | undefined; readonly previous:
 
 export type MasterKey = { readonly keyId: number; readonly key: KeyObject; readonly helloKey: KeyObject };
 
-/** The current key to send with, and all keys that are accepted. Replaced as a whole when secrets are rotated. */
+/** The key for sending, and all accepted keys. Replaced as a whole when secrets are rotated. */
 export type KeyRing = { readonly current: MasterKey; readonly accepted: ReadonlyMap<number, MasterKey> };
 
 export function makeKeyRing(cluster: string, secrets: Secrets): KeyRing {
@@ -27,7 +27,7 @@ export function makeKeyRing(cluster: string, secrets: Secrets): KeyRing {
 
 function makeMaster(cluster: string, secret: string): MasterKey {
   const input = createSecretKey(secret, 'utf8');
-  // The key id does not depend on the cluster: a wrong cluster name is told apart by its own tag, not as a wrong key.
+  // The key id does not depend on the cluster, so a wrong cluster name is reported as such and not as a wrong key.
   const keyId = new DataView(hkdfSync('sha256', input, '', 'remuster/1 key id', 4)).getUint32(0);
   const key = deriveKey(input, new Uint8Array(0), `master ${cluster}`);
   return { keyId, key, helloKey: deriveKey(key, new Uint8Array(0), 'hello') };
@@ -41,12 +41,12 @@ export function hmacSha256(key: KeyObject, bytes: Uint8Array): Uint8Array {
   return createHmac('sha256', key).update(bytes).digest();
 }
 
-/** Public and short: lets a receiver say "wrong cluster" where the cryptography could only say "no". */
+/** Public and short: lets a receiver report a wrong cluster name instead of a failed authentication. */
 export function clusterTag(cluster: string): number {
   return tag(`cluster ${cluster}`);
 }
 
-/** The same for the recipient of a datagram. */
+/** Lets a receiver report a datagram that was addressed to another node. */
 export function recipientTag(nodeId: string): number {
   return tag(`node ${nodeId}`);
 }

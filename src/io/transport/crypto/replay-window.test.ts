@@ -5,7 +5,7 @@ import fc from 'fast-check';
 
 import { ReplayWindow, replayWindowBits } from './replay-window.ts';
 
-test('a counter passes once, out of order within the window, and never below it', () => {
+test('a counter is fresh once, in any order within the window, and never below it', () => {
   const window = new ReplayWindow();
   for (const counter of [0, 5, 3, 4]) {
     assert.equal(window.check(counter), 'fresh');
@@ -18,20 +18,20 @@ test('a counter passes once, out of order within the window, and never below it'
   assert.equal(window.check(5_000 - replayWindowBits + 1), 'fresh');
 });
 
-test('nothing below the floor is accepted', () => {
+test('a counter below the floor is never fresh', () => {
   const window = new ReplayWindow(100);
   assert.notEqual(window.check(99), 'fresh');
   assert.notEqual(window.check(0), 'fresh');
   assert.equal(window.check(100), 'fresh');
 });
 
-test('marking does not depend on checking a forgery first', () => {
+test('checking a forged counter does not advance the window', () => {
   const window = new ReplayWindow();
   assert.equal(window.check(2 ** 40), 'fresh');
   assert.equal(window.check(1), 'fresh');
 });
 
-test('agrees with a plain set of seen counters', () => {
+test('the window agrees with a plain set of seen counters', () => {
   fc.assert(
     fc.property(fc.array(fc.integer({ min: 0, max: 4_000 }), { maxLength: 300 }), (counters) => {
       const window = new ReplayWindow();

@@ -1,6 +1,6 @@
 /**
- * Which counters of one session were seen. Checks and marks separately: a counter is marked only after its message is
- * authentic, or a forger could use up the counters of an honest sender.
+ * The counters that were received in one session, as a sliding window. Checking and marking are separate, because a
+ * counter is marked only after its message is authenticated: otherwise a forger could use up the sender's counters.
  */
 import { assert } from '../../../base/assert.ts';
 
@@ -12,7 +12,7 @@ export class ReplayWindow {
   readonly #bits = new Uint32Array(words);
   #highest: number;
 
-  /** Nothing below `floor` is ever accepted: it may have been sent before this window existed. */
+  /** Counters below `floor` are never accepted: they may have been received before this window existed. */
   constructor(floor = 0) {
     this.#highest = floor - 1;
     this.#bits.fill(0xffff_ffff);

@@ -13,7 +13,7 @@ function sealed(sealer: Sealer, bytes: Uint8Array = plain): Buffer {
   return Buffer.concat(sealer.seal(bytes));
 }
 
-test('what is sealed opens in order, prepared or not', () => {
+test('sealed frames open in order, with and without prepare', () => {
   const [sealer, opener] = [new Sealer(key), new Opener(key)];
   for (let i = 0; i < 10; i++) {
     if (i % 3 === 0) sealer.prepare();
@@ -22,7 +22,7 @@ test('what is sealed opens in order, prepared or not', () => {
   }
 });
 
-test('the key is replaced by its successor on both sides, and nothing repeats', () => {
+test('both ends replace the key after the same number of frames, and no frame repeats', () => {
   const [sealer, opener] = [new Sealer(key, 4), new Opener(key, 4)];
   const seen = new Set<string>();
   for (let i = 0; i < 20; i++) {
@@ -32,12 +32,12 @@ test('the key is replaced by its successor on both sides, and nothing repeats', 
   }
   assert.equal(seen.size, 20);
   const stuck = new Opener(key, 1_000);
-  const again = new Sealer(key, 4);
-  for (let i = 0; i < 4; i++) assert.notEqual(stuck.open(sealed(again)), undefined);
-  assert.equal(stuck.open(sealed(again)), undefined);
+  const rotating = new Sealer(key, 4);
+  for (let i = 0; i < 4; i++) assert.notEqual(stuck.open(sealed(rotating)), undefined);
+  assert.equal(stuck.open(sealed(rotating)), undefined);
 });
 
-test('every flipped bit, every truncation, another key and another place do not open', () => {
+test('a frame with a flipped bit, truncated, under another key or out of order does not open', () => {
   const bytes = sealed(new Sealer(key));
   for (let bit = 0; bit < bytes.length * 8; bit++) {
     const flipped = Buffer.from(bytes);
@@ -55,12 +55,12 @@ test('every flipped bit, every truncation, another key and another place do not 
   assert.notEqual(new Opener(key).open(bytes), undefined);
 });
 
-test('bound to different pairs, two ends do not understand each other', () => {
-  const [sealer, opener, stranger] = [new Sealer(key), new Opener(key), new Opener(key)];
+test('an end that is bound to another pair does not open the frame', () => {
+  const [sealer, opener, other] = [new Sealer(key), new Opener(key), new Opener(key)];
   for (const end of [sealer, opener]) end.bind(Buffer.from('a to b'));
-  stranger.bind(Buffer.from('a to c'));
+  other.bind(Buffer.from('a to c'));
   const bytes = sealed(sealer);
-  assert.equal(stranger.open(bytes), undefined);
+  assert.equal(other.open(bytes), undefined);
   assert.deepEqual(opener.open(bytes), plain);
 });
 

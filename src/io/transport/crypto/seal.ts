@@ -1,9 +1,9 @@
 /**
- * AES-256-GCM with counter nonces. A Sealer owns key and counter, so no (key, nonce) pair repeats; keys are replaced
- * after 2^20 seals.
+ * AES-256-GCM with counter nonces. A Sealer owns key and counter, so no (key, nonce) pair repeats; a key is replaced
+ * after 2^20 frames.
  *
- * What a datagram vouches for besides its content goes in as additional data. A connection knows it once and for all,
- * so there it goes into the key: the same guarantee, without paying for it in each frame.
+ * A datagram is bound to its sender and receiver by additional data. A connection is bound to them by its key, which
+ * gives the same guarantee without a cost per frame.
  */
 import { type CipherGCM, createCipheriv, createDecipheriv, type DecipherGCM, type KeyObject } from 'node:crypto';
 
@@ -22,7 +22,7 @@ export function writeNonce(into: Buffer, counter: number): Buffer {
   return into;
 }
 
-/** The low level: the caller guards the nonce. Returns ciphertext and tag. */
+/** Low level: the caller must never repeat a nonce. Returns ciphertext and tag. */
 export function sealWith(key: KeyObject, nonce: Uint8Array, aad: Uint8Array, plain: Uint8Array): [Buffer, Buffer] {
   const cipher = createCipheriv(algorithm, key, nonce, options);
   cipher.setAAD(aad);
@@ -36,7 +36,7 @@ export function openWith(key: KeyObject, nonce: Uint8Array, aad: Uint8Array, sea
   return openBy(createDecipheriv(algorithm, key, nonce, options).setAAD(aad), sealed);
 }
 
-/** One direction of a connection: both ends count alike and change keys alike. */
+/** Keys and nonces of one direction of a connection. Both ends count frames and replace keys in the same way. */
 class Ratchet {
   readonly #nonce = Buffer.alloc(nonceBytes);
   readonly #sealsPerKey: number;
@@ -48,12 +48,12 @@ class Ratchet {
     this.#sealsPerKey = sealsPerKey;
   }
 
-  /** From now on only who was bound to the same bytes has the same key. */
+  /** Derives a key that only an end with the same binding has. */
   bind(binding: Uint8Array): void {
     this.#key = deriveKey(this.#key, binding, 'bound');
   }
 
-  /** The key and nonce for one frame; the pair is never given out again. */
+  /** The key and nonce of the next frame; a pair is returned only once. */
   next(): { key: KeyObject; nonce: Buffer } {
     assert(Number.isSafeInteger(this.#count + 1), 'a nonce is never used twice');
     if (this.#count > 0 && this.#count % this.#sealsPerKey === 0)
@@ -65,8 +65,8 @@ class Ratchet {
 }
 
 /**
- * Setting up a cipher is half of the cost of a small frame. Since key and nonce of the next frame are known, that half
- * is done in advance, by `prepare`, while the other side is busy with the last one.
+ * The setup of a cipher is half of the cost of a small frame. Key and nonce of the next frame are known in advance, so
+ * `prepare` does the setup while the peer processes the last frame.
  */
 export class Sealer {
   readonly #ratchet: Ratchet;
@@ -76,7 +76,7 @@ export class Sealer {
     this.#ratchet = new Ratchet(key, sealsPerKey);
   }
 
-  /** Who speaks to whom is known only after the greetings; from then on it is part of the key of each frame. */
+  /** Called after the greetings, when both identities are known. */
   bind(binding: Uint8Array): void {
     assert(this.#ready === undefined, 'a key changes only between frames');
     this.#ratchet.bind(binding);

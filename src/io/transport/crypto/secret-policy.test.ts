@@ -5,7 +5,7 @@ import { isRemusterError } from '../../../base/errors.ts';
 import { isLoopback } from '../loopback.ts';
 import { checkSecret, loopbackOnlySecret } from './secret-policy.ts';
 
-test('weak secrets are refused, and the message does not repeat them', () => {
+test('weak secrets are refused with a message that does not contain them', () => {
   const weak = [
     '',
     'short',
@@ -31,7 +31,7 @@ test('weak secrets are refused, and the message does not repeat them', () => {
   }
 });
 
-test('random secrets and long phrases pass', () => {
+test('random secrets and long phrases are accepted', () => {
   for (const secret of [
     'x9K!mPq2$vRt7wLz',
     'QmFzZTY0IGVuY29kZWQgcmFuZG9tbmVzcw==',
@@ -43,7 +43,7 @@ test('random secrets and long phrases pass', () => {
   }
 });
 
-test('only loopback addresses count as loopback', () => {
+test('isLoopback accepts loopback hosts only', () => {
   for (const host of ['127.0.0.1', '127.9.8.7', '::1', 'localhost', 'LOCALHOST', '::ffff:127.0.0.1']) {
     assert.equal(isLoopback(host), true, host);
   }

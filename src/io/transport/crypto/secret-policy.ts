@@ -1,13 +1,13 @@
 /**
- * Refuses secrets that a person would invent quickly: HKDF is no password hash, and whoever captures one packet can
- * guess offline. The message names the weakness, never the secret.
+ * Refuses secrets that can be guessed: HKDF is not a password hash, so an attacker who captures one packet can guess
+ * offline. The message names the weakness, never the secret.
  */
 import { RemusterError } from '../../../base/errors.ts';
 
 const secretLengthMin = 16;
 const secretLengthMax = 1_024;
 const distinctMin = 8;
-/** Takes the secret's place where none is configured; it protects nothing, it only keeps one code path. */
+/** Replaces the secret where none is configured. It protects nothing; it avoids a code path without encryption. */
 export const loopbackOnlySecret = 'remuster public loopback secret, not a secret 7f3a91c2';
 
 const commonWords = [
@@ -47,7 +47,7 @@ function weaknessOf(secret: string): string | undefined {
   if (secret.length > secretLengthMax) return `has more than ${secretLengthMax} characters`;
   if (new Set(secret).size < distinctMin) return `has fewer than ${distinctMin} different characters`;
   if (isRepetition(secret)) return 'repeats one short part';
-  if (unpredictable(secret) < distinctMin) return 'consists of common words and sequences';
+  if (unpredictableCount(secret) < distinctMin) return 'consists of common words and sequences';
   return undefined;
 }
 
@@ -65,8 +65,8 @@ function isRepetition(secret: string): boolean {
   return false;
 }
 
-/** How many characters are left when common words, runs along the keyboard or alphabet, and repeats are taken out. */
-function unpredictable(secret: string): number {
+/** Number of characters without common words, sequences of the keyboard or alphabet, and repeats. */
+function unpredictableCount(secret: string): number {
   let rest = secret.toLowerCase();
   for (const word of commonWords) rest = rest.replaceAll(word, '');
   let count = 0;

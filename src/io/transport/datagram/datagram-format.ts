@@ -1,11 +1,11 @@
 /**
- * Layout of a sealed datagram. The public header is authenticated; padding keeps a challenge no larger than its
- * question.
+ * Layout of a sealed datagram. The public header is authenticated.
  *
  *   version u8 | cluster tag u32 | key id u32 | recipient tag u32 | sender id 16 | generation u48 | salt 16 | counter u48
  *   sealed: kind u8 | length u16 | body | padding
  *
- * Padding makes the shortest datagram as long as a challenge, so that an answer is never larger than its question.
+ * Padding makes the shortest datagram as long as a challenge: a reply to an unproven sender is never larger than its
+ * datagram, so a node cannot be used to amplify an attack.
  */
 import type { KeyObject } from 'node:crypto';
 
@@ -63,7 +63,7 @@ export function writeDatagram(
   return Buffer.concat([head, text, tag]);
 }
 
-/** Throws Refused when the size is impossible. Nothing in the result is trusted yet. */
+/** Throws RejectedError if the size is impossible. The result is not authenticated yet. */
 export function readDatagramHeader(packet: Buffer): DatagramHeader {
   if (packet.length > datagramWireBytesMax) throw new RejectedError('tooLarge');
   if (packet.length < datagramBytesMin) throw new RejectedError('malformed');

@@ -1,4 +1,4 @@
-/** First words to somebody: delivered without a question, and never a recording of them. */
+/** Introductions: the first datagrams to a peer are delivered without a challenge, and replays of them never. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
@@ -15,7 +15,7 @@ import { identity, otherSecret, secret, text } from '../../../../test/support/io
 import { makeKeyRing } from '../crypto/keys.ts';
 import type { TransportLimits } from '../shared/transport-limits.ts';
 
-/** What passed between two that knew nothing of each other but their entries: one introduction, delivered at once. */
+/** Two nodes that know each other's membership entries only, after one introduction that was delivered at once. */
 function introduced(limits: Partial<TransportLimits> = {}) {
   const world = datagramPair(limits);
   world.a.datagrams.send(world.b.self, text('hello'));
@@ -24,7 +24,7 @@ function introduced(limits: Partial<TransportLimits> = {}) {
   return { ...world, packet: packet! };
 }
 
-test('who knows in which life the other is introduces itself, and nobody is asked anything', () => {
+test('a node that knows the generation of a peer introduces itself without a challenge', () => {
   const { wire, a, b } = introduced();
   for (let i = 0; i < 5; i++) a.datagrams.send(b.self, text(String(i)));
   b.datagrams.send(a.self, text('back'));
@@ -34,7 +34,7 @@ test('who knows in which life the other is introduces itself, and nobody is aske
   assert.deepEqual([a.rejected('unproven'), b.rejected('unproven')], [0, 0]);
 });
 
-test('the first introduction may be lost, and when all are, there is still the challenge', () => {
+test('a lost introduction is repeated once; if both are lost, the session is challenged', () => {
   for (const lost of [1, 5]) {
     const { wire, a, b } = datagramPair();
     for (let i = 0; i < lost; i++) a.datagrams.send(b.self, text('lost'));
@@ -46,7 +46,7 @@ test('the first introduction may be lost, and when all are, there is still the c
   }
 });
 
-test('a recorded introduction is refused, also by the next life of the receiver', () => {
+test('a replayed introduction is rejected, also by the next generation of the receiver', () => {
   const { wire, b, packet } = introduced();
   b.datagrams.receivePacket(Buffer.from(packet.bytes), packet.from);
   assert.equal(b.rejected('replayed'), 1);
@@ -56,7 +56,7 @@ test('a recorded introduction is refused, also by the next life of the receiver'
   assert.deepEqual([b.heard, again.heard], [['a: hello'], []]);
 });
 
-test('what was said to the receiver before the introduction stays out', () => {
+test('a datagram recorded before the introduction is rejected', () => {
   const { wire, a, b } = datagramPair();
   a.datagrams.send(peerOf(b.self), text('recorded'));
   const [recorded] = wire.packets.splice(0);
@@ -67,21 +67,21 @@ test('what was said to the receiver before the introduction stays out', () => {
   assert.deepEqual(b.heard, ['a: hello']);
 });
 
-test('an introduction of an earlier life of the sender is refused', () => {
+test('an introduction of an earlier generation of the sender is rejected', () => {
   const { wire, b, packet } = introduced();
   const [again, fresh] = [
     new DatagramTestNode(wire, { ...identityA, generation: 2 }),
     new DatagramTestNode(wire, { ...identityB, port: 5 }),
   ];
-  again.datagrams.send(b.self, text('new life'));
+  again.datagrams.send(b.self, text('new generation'));
   fresh.datagrams.learnSessions(again.self, again.datagrams.sessionAnnouncement());
   wire.run();
   for (const node of [b, fresh]) node.datagrams.receivePacket(Buffer.from(packet.bytes), packet.from);
   assert.deepEqual([b.rejected('staleGeneration'), fresh.rejected('staleGeneration')], [1, 1]);
-  assert.deepEqual([b.heard, fresh.heard], [['a: hello', 'a: new life'], []]);
+  assert.deepEqual([b.heard, fresh.heard], [['a: hello', 'a: new generation'], []]);
 });
 
-test('who has forgotten a session believes no introduction of it any more', () => {
+test('a node that has evicted a session accepts no introduction of it any more', () => {
   const { wire, a, b, packet } = introduced({ sessionsMax: 2 });
   for (const port of [3, 4]) b.datagrams.learnSessions(identity(`n${port}`, { port }), otherAnnouncement(wire, port));
   b.datagrams.receivePacket(Buffer.from(packet.bytes), packet.from);
@@ -92,7 +92,7 @@ test('who has forgotten a session believes no introduction of it any more', () =
   assert.equal(b.heard.at(-1), 'a: again');
 });
 
-test('of many sessions of one life the oldest is forgotten, and its recorded introduction stays out', () => {
+test('the oldest of many sessions of one generation is evicted, and its replayed introduction is rejected', () => {
   const { wire, a, b, packet } = introduced({ sessionMessagesMax: 1 });
   for (let i = 0; i < 6; i++) {
     a.datagrams.send(b.self, text(String(i)));
@@ -102,7 +102,7 @@ test('of many sessions of one life the oldest is forgotten, and its recorded int
   assert.equal(b.heard.filter((line) => line === 'a: hello').length, 1);
 });
 
-test('a withdrawn secret that is accepted again lets no recorded introduction in', () => {
+test('a replayed introduction is rejected when a withdrawn secret is accepted again', () => {
   const { b, packet } = introduced();
   b.ring = makeKeyRing('test', { current: otherSecret, previous: [] });
   b.datagrams.rekey();
@@ -113,7 +113,7 @@ test('a withdrawn secret that is accepted again lets no recorded introduction in
   assert.deepEqual(b.heard, ['a: hello']);
 });
 
-test('a body that leaves no room for an introduction goes without it', () => {
+test('a body without room for an introduction is sent without it', () => {
   const { wire, a, b } = datagramPair();
   a.datagrams.send(b.self, new Uint8Array(datagramBytesMax));
   wire.run();

@@ -1,11 +1,12 @@
 /**
- * First datagrams to a peer name sender and the receiver's generation, so that no challenge is needed: nobody knows
- * that number before the generation begins, so they are no replay. A lost introduction falls back to the challenge.
+ * The first datagrams to a peer are introductions: they carry the identity of the sender and the generation of the
+ * receiver, so that no challenge is needed. A datagram that was recorded before this generation cannot contain its
+ * number, so an introduction is not a replay.
  *
  *   generation of the receiver u64 | length u16 | identity of the sender | body
  *
- * An introduction may be lost or come too late for a life: then the session is proven by challenge. It never asks for
- * an answer.
+ * If all introductions are lost or name an old generation, the session is proven by challenge. An introduction never
+ * needs a reply.
  */
 import type { Identity, Peer } from '../../../base/ports.ts';
 import { datagramBodyBytesMax } from './datagram-format.ts';
@@ -13,14 +14,14 @@ import { ByteReader, ByteWriter, readIdentity, writeIdentity } from '../crypto/i
 
 export type Introduction = { readonly toGeneration: number; readonly who: Uint8Array; readonly body: Uint8Array };
 
-/** To whom we have introduced ourselves: under which session, in which of its lives, and how often. */
+/** The introductions sent to one peer: with which session, to which generation, and how many. */
 export type IntroductionState = { readonly salt: Buffer; readonly generation: number; times: number };
 
-/** The first one may be lost. */
+/** Two, because the first one may be lost. */
 const timesMax = 2;
 const headBytes = 10;
 
-/** What to remember after this datagram; undefined when we need not, or cannot, introduce ourselves any more. */
+/** The state after the next introduction; undefined if none is needed or possible. */
 export function nextIntroduction(
   to: Peer,
   salt: Buffer,
@@ -36,7 +37,7 @@ export function identityBytes(identity: Identity): Buffer {
   return writeIdentity(new ByteWriter(), identity).done();
 }
 
-/** Undefined when there is no room for it in a datagram. */
+/** Undefined if it does not fit into a datagram. */
 export function writeIntroduction({ toGeneration, who, body }: Introduction): Buffer | undefined {
   if (headBytes + who.length + body.length > datagramBodyBytesMax) return undefined;
   return new ByteWriter().u64(toGeneration).u16(who.length).bytes(who).bytes(body).done();
@@ -49,7 +50,7 @@ export function readIntroduction(bytes: Uint8Array): Introduction {
   return { toGeneration, who, body: reader.bytes(reader.left) };
 }
 
-/** Who it is; throws MALFORMED. */
+/** Throws MALFORMED. */
 export function readIntroducedIdentity(who: Uint8Array): Identity {
   return readIdentity(new ByteReader(who));
 }

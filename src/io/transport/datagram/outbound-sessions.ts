@@ -1,6 +1,6 @@
 /**
- * The sessions under which this node sends datagrams; replaced after an hour or 2^24 messages, long before anything
- * could repeat; the next one is announced in advance, so that peers know it.
+ * The sessions under which this node sends datagrams. A session is replaced after an hour or 2^24 messages, long before
+ * a nonce could repeat; the next one is announced in advance, so that peers know it.
  */
 import { randomBytes } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';
@@ -30,29 +30,29 @@ export class OutboundSessions {
   readonly #ring: () => KeyRing;
   readonly #messagesMax: number;
   readonly #msMax: number;
-  readonly #renewed: () => void;
+  readonly #onRenew: () => void;
   #current: OutboundSession;
   #next: OutboundSession;
 
-  /** `renewed` is called when there is something new to announce. */
-  constructor(ring: () => KeyRing, limits: { messagesMax: number; msMax: number }, nowMs: number, renewed: () => void) {
+  /** `onRenew` is called when there is a new session to announce. */
+  constructor(ring: () => KeyRing, limits: { messagesMax: number; msMax: number }, nowMs: number, onRenew: () => void) {
     this.#ring = ring;
     this.#messagesMax = limits.messagesMax;
     this.#msMax = limits.msMax;
-    this.#renewed = renewed;
-    this.#current = this.#make(nowMs);
-    this.#next = this.#make(nowMs);
+    this.#onRenew = onRenew;
+    this.#current = this.#create(nowMs);
+    this.#next = this.#create(nowMs);
   }
 
-  /** The session and counter for one datagram; the pair is never given out again. */
+  /** The session and counter for one datagram; a pair is returned only once. */
   take(nowMs: number): { session: OutboundSession; counter: number } {
     if (this.#current.counter >= this.#messagesMax || nowMs - this.#current.bornMs >= this.#msMax) this.#renew(nowMs);
     const session = this.#current;
-    assert(session.counter < this.#messagesMax, 'a session never sends more than its share');
+    assert(session.counter < this.#messagesMax, 'a session sends at most its number of messages');
     return { session, counter: session.counter++ };
   }
 
-  /** Of the session in use; the same object as long as it is. */
+  /** Salt of the current session; the same object until it is replaced. */
   get salt(): Buffer {
     return this.#current.salt;
   }
@@ -61,13 +61,13 @@ export class OutboundSessions {
     return this.#current.salt.equals(salt) || this.#next.salt.equals(salt);
   }
 
-  /** After a change of secrets. */
+  /** Called after a rotation of secrets. */
   rekey(nowMs: number): void {
-    this.#next = this.#make(nowMs);
+    this.#next = this.#create(nowMs);
     this.#renew(nowMs);
   }
 
-  /** What was sent so far is below the floor: whoever learns the session only now must not accept it any more. */
+  /** Encodes both sessions with a floor: a peer that learns a session now must not accept its earlier datagrams. */
   announcement(): Buffer {
     const writer = new ByteWriter().u8(2);
     for (const { keyId, salt, counter } of [this.#current, this.#next]) writer.u32(keyId).bytes(salt).u64(counter);
@@ -77,18 +77,18 @@ export class OutboundSessions {
   #renew(nowMs: number): void {
     this.#current = this.#next;
     this.#current.bornMs = nowMs;
-    this.#next = this.#make(nowMs);
-    this.#renewed();
+    this.#next = this.#create(nowMs);
+    this.#onRenew();
   }
 
-  #make(nowMs: number): OutboundSession {
+  #create(nowMs: number): OutboundSession {
     const salt = randomBytes(sessionSaltBytes);
     const { current } = this.#ring();
     return { keyId: current.keyId, salt, key: sessionKey(current, salt), bornMs: nowMs, counter: 0 };
   }
 }
 
-/** What a node says that sends no datagrams from here. */
+/** The announcement of a transport without datagrams. */
 export function emptySessionAnnouncement(): Buffer {
   return new ByteWriter().u8(0).done();
 }

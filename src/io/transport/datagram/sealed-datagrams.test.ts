@@ -1,4 +1,4 @@
-/** Hostile datagrams against two nodes whose wire is an array: every refusal must have its own counter. */
+/** Hostile datagrams between two nodes on an in-memory wire: every rejection is counted by reason. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
@@ -14,8 +14,8 @@ import { makeKeyRing } from '../crypto/keys.ts';
 import type { TransportLimits } from '../shared/transport-limits.ts';
 import { replayWindowBits } from '../crypto/replay-window.ts';
 
-/** Both know each other, as after the handshake of a connection. */
-function acquainted(limits: Partial<TransportLimits> = {}) {
+/** Two nodes that have announced their sessions to each other, as after a connection. */
+function announcedPair(limits: Partial<TransportLimits> = {}) {
   const world = datagramPair(limits);
   world.a.datagrams.learnSessions(world.b.self, world.b.datagrams.sessionAnnouncement());
   world.b.datagrams.learnSessions(world.a.self, world.a.datagrams.sessionAnnouncement());
@@ -24,7 +24,7 @@ function acquainted(limits: Partial<TransportLimits> = {}) {
 
 /** One datagram from a to b that was delivered and recorded. */
 function captured(limits: Partial<TransportLimits> = {}) {
-  const world = acquainted(limits);
+  const world = announcedPair(limits);
   world.a.datagrams.send(peerOf(world.b.self), text('hello'));
   const [packet] = world.wire.run();
   assert.deepEqual(world.b.heard, ['a: hello']);
@@ -32,20 +32,20 @@ function captured(limits: Partial<TransportLimits> = {}) {
 }
 
 test('an announced session needs no challenge', () => {
-  const { wire, a, b } = acquainted();
+  const { wire, a, b } = announcedPair();
   for (let i = 0; i < 5; i++) a.datagrams.send(b.self, text(String(i)));
   assert.equal(wire.run().length, 5);
   assert.deepEqual(b.heard, ['a: 0', 'a: 1', 'a: 2', 'a: 3', 'a: 4']);
 });
 
-test('an unknown session is challenged, proves itself, and what it said last is said again', () => {
+test('an unknown session is challenged and proven, and its last datagram is resent', () => {
   const { wire, a, b } = datagramPair();
   a.datagrams.send(peerOf(b.self), text('first'));
   const passed = wire.run();
   assert.deepEqual(b.heard, ['a: first']);
-  const [question, challenge, ...proofAndMore] = passed;
-  assert.equal(proofAndMore.length, 2);
-  assert.ok(challenge!.bytes.length <= question!.bytes.length, 'the answer is larger than the question');
+  const [datagram, challenge, ...proofAndResend] = passed;
+  assert.equal(proofAndResend.length, 2);
+  assert.ok(challenge!.bytes.length <= datagram!.bytes.length, 'the challenge is larger than the datagram');
   a.datagrams.send(peerOf(b.self), text('second'));
   assert.equal(wire.run().length, 1);
   assert.deepEqual(b.heard, ['a: first', 'a: second']);
@@ -54,22 +54,22 @@ test('an unknown session is challenged, proves itself, and what it said last is 
   assert.deepEqual(a.heard, ['b: back']);
 });
 
-test('the shortest question is still not shorter than its challenge', () => {
+test('a challenge is not larger than the shortest datagram', () => {
   const { wire, a, b } = datagramPair();
   a.datagrams.send(peerOf(b.self), new Uint8Array(0));
-  const [question, challenge] = wire.run();
-  assert.ok(challenge!.bytes.length <= question!.bytes.length);
+  const [datagram, challenge] = wire.run();
+  assert.ok(challenge!.bytes.length <= datagram!.bytes.length);
 });
 
-test('a replayed packet is refused', () => {
+test('a replayed packet is rejected', () => {
   const { b, packet } = captured();
   for (let i = 0; i < 3; i++) b.datagrams.receivePacket(Buffer.from(packet.bytes), packet.from);
   assert.equal(b.rejected('replayed'), 3);
   assert.equal(b.heard.length, 1);
 });
 
-test('a packet that was overtaken by more than the window is refused, by less is not', () => {
-  const { wire, a, b } = acquainted();
+test('a late packet is accepted within the replay window and rejected below it', () => {
+  const { wire, a, b } = announcedPair();
   a.datagrams.send(b.self, text('late'));
   a.datagrams.send(b.self, text('in time'));
   const [late, inTime] = wire.packets.splice(0);
@@ -83,8 +83,8 @@ test('a packet that was overtaken by more than the window is refused, by less is
   assert.equal(b.rejected('tooOld'), 1);
 });
 
-test('every flipped bit is refused, and none of them burns the counter of the honest packet', () => {
-  const { wire, a, b } = acquainted({ strangersPerSecond: 1_000_000 });
+test('a packet with a flipped bit is rejected and does not use up the counter of the original', () => {
+  const { wire, a, b } = announcedPair({ unprovenPerSecond: 1_000_000 });
   a.datagrams.send(b.self, text('bits'));
   const [packet] = wire.packets.splice(0);
   const bits = packet!.bytes.length * 8;
@@ -102,18 +102,18 @@ test('every flipped bit is refused, and none of them burns the counter of the ho
     [b.rejected('version'), b.rejected('wrongCluster'), b.rejected('unknownKey'), b.rejected('wrongRecipient')],
     [8, 32, 32, 32],
   );
-  assert.deepEqual(wire.packets, [], 'somebody unauthenticated got an answer');
+  assert.deepEqual(wire.packets, [], 'an unauthenticated sender got a reply');
   b.datagrams.receivePacket(packet!.bytes, packet!.from);
   assert.deepEqual(b.heard, ['a: bits']);
 });
 
-test('every truncation, trailing bytes, noise and oversize are refused without an answer', () => {
+test('truncated, extended, random and oversized packets are rejected without a reply', () => {
   const { wire, b, packet } = captured();
   const lengths = packet.bytes.length;
   for (let length = 0; length < lengths; length++) {
     b.datagrams.receivePacket(Buffer.from(packet.bytes.subarray(0, length)), packet.from);
   }
-  // Every one is shorter than the shortest possible datagram, because this one was padded to it.
+  // The packet is padded to the minimum, so each truncation is shorter than a datagram can be.
   assert.equal(b.rejected('malformed'), lengths);
   b.datagrams.receivePacket(Buffer.concat([packet.bytes, Buffer.from([0])]), packet.from);
   assert.equal(b.rejected('replayed'), 1);
@@ -127,7 +127,7 @@ test('every truncation, trailing bytes, noise and oversize are refused without a
   assert.deepEqual(wire.packets, []);
 });
 
-test('a packet for somebody else, and one that comes back to its sender, are refused', () => {
+test('a packet for another node and one reflected to its sender are rejected', () => {
   const { wire, a, packet } = captured();
   const c = new DatagramTestNode(wire, identity('c', { port: 3 }));
   c.datagrams.learnSessions(a.self, a.datagrams.sessionAnnouncement());
@@ -138,7 +138,7 @@ test('a packet for somebody else, and one that comes back to its sender, are ref
   assert.deepEqual([c.heard, a.heard, wire.packets], [[], [], []]);
 });
 
-test('another cluster name and another secret are refused, each by its name', () => {
+test('another cluster name and another secret are rejected, each with its reason', () => {
   const { wire, b } = datagramPair();
   const foreign = new DatagramTestNode(wire, identity('f', { port: 3 }), {}, 'other');
   foreign.datagrams.send(b.self, text('x'));
@@ -150,8 +150,8 @@ test('another cluster name and another secret are refused, each by its name', ()
   assert.deepEqual(b.heard, []);
 });
 
-test('a role that may not say this is refused', () => {
-  const { wire, a, b } = acquainted();
+test('a message that the role may not send is rejected', () => {
+  const { wire, a, b } = announcedPair();
   b.refusal = 'a worker does not vote';
   a.datagrams.send(b.self, text('vote'));
   wire.run();
@@ -159,14 +159,14 @@ test('a role that may not say this is refused', () => {
   assert.deepEqual(b.heard, []);
 });
 
-test('after the receiver restarts, a recording is challenged and never delivered', () => {
+test('after a restart of the receiver a replay is challenged and never delivered', () => {
   const { wire, a, packet } = captured();
   const again = new DatagramTestNode(wire, { ...identityB, generation: 2 });
   again.datagrams.receivePacket(Buffer.from(packet.bytes), packet.from);
   wire.run();
   assert.equal(again.rejected('unproven'), 1);
   again.datagrams.receivePacket(Buffer.from(packet.bytes), packet.from);
-  // The sender proved itself meanwhile and its last words came again, with new counters; the recording stays out.
+  // The sender has proved its session and resent its last datagram with a new counter; the replay is rejected.
   assert.deepEqual(again.heard, ['a: hello']);
   assert.equal(again.rejected('replayed'), 1);
   a.datagrams.send(again.self, text('fresh'));
@@ -174,7 +174,7 @@ test('after the receiver restarts, a recording is challenged and never delivered
   assert.deepEqual(again.heard, ['a: hello', 'a: fresh']);
 });
 
-test('a session that is announced after it was recorded does not let the recording in', () => {
+test('a packet recorded before its session was announced is rejected', () => {
   const { wire, a, packet } = captured();
   const again = new DatagramTestNode(wire, { ...identityB, generation: 2 });
   again.datagrams.learnSessions(a.self, a.datagrams.sessionAnnouncement());
@@ -183,7 +183,7 @@ test('a session that is announced after it was recorded does not let the recordi
   assert.deepEqual(again.heard, []);
 });
 
-test('after the sender restarts, its earlier life is over', () => {
+test('after a restart of the sender packets of its earlier generation are rejected', () => {
   const { wire, b, packet } = captured();
   const again = new DatagramTestNode(wire, { ...identityA, generation: 2 });
   b.datagrams.receivePacket(Buffer.from(packet.bytes), packet.from);
@@ -191,24 +191,24 @@ test('after the sender restarts, its earlier life is over', () => {
   b.datagrams.learnSessions(again.self, again.datagrams.sessionAnnouncement());
   b.datagrams.receivePacket(Buffer.from(packet.bytes), packet.from);
   assert.equal(b.rejected('staleGeneration'), 1);
-  again.datagrams.send(b.self, text('new life'));
+  again.datagrams.send(b.self, text('new generation'));
   wire.run();
-  assert.deepEqual(b.heard, ['a: hello', 'a: new life']);
+  assert.deepEqual(b.heard, ['a: hello', 'a: new generation']);
 });
 
-test('a recording of an earlier life makes the new one prove nothing', () => {
+test('a new generation does not prove a session of an earlier one', () => {
   const { wire, packet } = captured();
   const [newA, newB] = [
     new DatagramTestNode(wire, { ...identityA, generation: 2 }),
     new DatagramTestNode(wire, { ...identityB, generation: 2 }),
   ];
   newB.datagrams.receivePacket(Buffer.from(packet.bytes), packet.from);
-  // The challenge reaches the new life of a, which knows nothing of that session.
+  // The challenge reaches the new generation of a, which does not know that session.
   assert.equal(wire.run().length, 1);
   assert.deepEqual([newA.heard, newB.heard], [[], []]);
 });
 
-test('a replayed challenge and a replayed proof change nothing', () => {
+test('a replayed challenge and a replayed proof have no effect', () => {
   const { wire, a, b } = datagramPair();
   a.datagrams.send(peerOf(b.self), text('first'));
   const [, challenge, proof] = wire.run();
@@ -218,13 +218,13 @@ test('a replayed challenge and a replayed proof change nothing', () => {
   assert.equal(b.rejected('replayed'), 1);
   assert.deepEqual(b.heard, ['a: first']);
   for (const { to } of wire.packets)
-    assert.equal(to.port, b.self.port, 'the answer goes to the peer, not to the source');
+    assert.equal(to.port, b.self.port, 'the proof goes to the peer, not to the source of the challenge');
 });
 
-test('strangers cannot use up the share of members', () => {
-  const { wire, a, b } = acquainted({ strangersPerSecond: 10 });
-  const stranger = new DatagramTestNode(wire, identity('s', { port: 9 }), {}, 'test', secret);
-  for (let i = 0; i < 100; i++) stranger.datagrams.send(b.self, text('x'));
+test('unproven senders cannot use up the rate of proven ones', () => {
+  const { wire, a, b } = announcedPair({ unprovenPerSecond: 10 });
+  const unproven = new DatagramTestNode(wire, identity('s', { port: 9 }), {}, 'test', secret);
+  for (let i = 0; i < 100; i++) unproven.datagrams.send(b.self, text('x'));
   for (const { bytes } of wire.packets.splice(0)) {
     bytes.fill(7, 60);
     b.datagrams.receivePacket(bytes, { host: '127.0.0.1', port: 9 });
@@ -236,8 +236,8 @@ test('strangers cannot use up the share of members', () => {
   assert.deepEqual(b.heard, ['a: still here']);
 });
 
-test('one identity has one rate, and it recovers', () => {
-  const { wire, a, b } = acquainted({ datagramsPerIdentityPerSecond: 5 });
+test('an identity beyond its rate is rejected until the bucket refills', () => {
+  const { wire, a, b } = announcedPair({ datagramsPerIdentityPerSecond: 5 });
   for (let i = 0; i < 8; i++) a.datagrams.send(b.self, text('x'));
   wire.run();
   assert.equal(b.heard.length, 5);
@@ -248,8 +248,8 @@ test('one identity has one rate, and it recovers', () => {
   assert.equal(b.heard.length, 6);
 });
 
-test('a session is renewed after its share of messages or time, announced before, and never repeats', () => {
-  const { wire, a, b } = acquainted({ sessionMessagesMax: 3, sessionMsMax: 1_000 });
+test('a session is replaced after its number of messages or time, announced before, and no nonce repeats', () => {
+  const { wire, a, b } = announcedPair({ sessionMessagesMax: 3, sessionMsMax: 1_000 });
   const nonces = new Set<string>();
   for (let i = 0; i < 10; i++) {
     a.datagrams.send(b.self, text(String(i)));
@@ -264,8 +264,8 @@ test('a session is renewed after its share of messages or time, announced before
   assert.equal(a.announced.length, 1);
 });
 
-test('secrets can be rotated without losing the peer', () => {
-  const { wire, a, b } = acquainted();
+test('a rotation of secrets loses no datagram', () => {
+  const { wire, a, b } = announcedPair();
   b.ring = makeKeyRing('test', { current: secret, previous: [otherSecret] });
   a.ring = makeKeyRing('test', { current: otherSecret, previous: [secret] });
   a.datagrams.rekey();

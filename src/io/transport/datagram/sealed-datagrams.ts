@@ -1,16 +1,15 @@
 /**
- * The Datagrams port: seals, rejects, and proves that an unknown session is live, by connection, introduction or
- * challenge. Delivers nothing unproven.
+ * The Datagrams port. Delivers only datagrams of proven sessions, since others may be replays.
  *
- * A session becomes known in one of three ways:
+ * A session is proven in one of three ways:
  *
- *   over a connection     the peer announced it in its greeting
- *   by introduction       the first words to us name us in our present life, and who speaks (introduction.ts)
- *   by challenge          unknown session -> challenge with a random number (never larger than the question)
- *                         -> proof with that number and the sender's identity, followed by what it sent last
+ *   connection     the peer has announced it in its greeting
+ *   introduction   the first datagram names the current generation of the receiver, and its sender (introduction.ts)
+ *   challenge      unknown session -> challenge with a nonce, never larger than the datagram that caused it
+ *                  -> proof with the nonce and the sender's identity, followed by the last datagrams again
  *
- * Until then nothing of it is delivered: it may be a recording. The sender keeps its last datagrams for a moment and
- * sends them again with new counters, so the first words to a new peer are usually not lost.
+ * The sender keeps its last datagrams for a short time and resends them with new counters after the proof, so that the
+ * first datagrams to a new peer are usually not lost.
  */
 import { type KeyObject, randomBytes } from 'node:crypto';
 
@@ -57,22 +56,22 @@ export type DatagramContext = {
   readonly cluster: string;
   readonly limits: TransportLimits;
   readonly counters: TransportCounters;
-  readonly refusals: RejectionLog;
+  readonly rejections: RejectionLog;
   readonly clock: Clock;
   readonly admit: AdmitMessage;
   self(): Identity;
   readonly ring: () => KeyRing;
   transmit(packet: Uint8Array, to: Address): void;
   shut(done: () => void): void;
-  handlerFailed(error: unknown): void;
-  /** There is a new session to tell peers about. */
-  readonly renewed: () => void;
+  onHandlerError(error: unknown): void;
+  /** There is a new session to announce to peers. */
+  readonly onRenew: () => void;
 };
 
-/** What is the same in every datagram to a node. */
+/** The parts that are equal in every datagram to a node. */
 type Addressee = { readonly tag: number; readonly binding: Buffer };
 
-/** A session that is to prove that it is from now; its key is at hand when it does. */
+/** An unproven session that was challenged. The key is kept, because the proof needs it. */
 type Challenge = { readonly keyId: number; readonly key: KeyObject; readonly nonce: Buffer; readonly atMs: number };
 
 type Recipient = {
@@ -87,7 +86,7 @@ const challengesMax = 1_024;
 const challengeMs = 500;
 const recentMax = 2;
 const recentMs = 2_000;
-/** A replayed challenge must not make us talk more than this. */
+/** Bounds the proofs that replayed challenges can cause. */
 const proofIntervalMs = 20;
 
 export class SealedDatagrams implements Datagrams {
@@ -97,26 +96,26 @@ export class SealedDatagrams implements Datagrams {
   readonly #recipients: BoundedLru<string, Recipient>;
   readonly #addressees: BoundedLru<string, Addressee>;
   readonly #challenges = new BoundedLru<string, Challenge>(challengesMax);
-  readonly #members: TokenBucket;
-  readonly #strangers: TokenBucket;
+  readonly #provenBucket: TokenBucket;
+  readonly #unprovenBucket: TokenBucket;
   readonly #clusterTag: number;
   readonly #selfTag: number;
   readonly #selfBinding: Buffer;
-  /** Who we are, in bytes. */
-  #who: Buffer | undefined;
+  /** The encoded identity of this node. */
+  #selfBytes: Buffer | undefined;
   #handler: ((from: Identity, body: Uint8Array) => void) | undefined;
 
   constructor(context: DatagramContext) {
     const { limits, clock, cluster } = context;
     const nowMs = clock.nowMs();
     this.#context = context;
-    const share = { messagesMax: limits.sessionMessagesMax, msMax: limits.sessionMsMax };
-    this.#outbound = new OutboundSessions(context.ring, share, nowMs, context.renewed);
+    const bounds = { messagesMax: limits.sessionMessagesMax, msMax: limits.sessionMsMax };
+    this.#outbound = new OutboundSessions(context.ring, bounds, nowMs, context.onRenew);
     this.#inbound = new InboundSessions(limits.sessionsMax, limits.datagramsPerIdentityPerSecond);
     this.#recipients = new BoundedLru(limits.sessionsMax);
     this.#addressees = new BoundedLru(limits.sessionsMax);
-    this.#members = new TokenBucket(limits.datagramsPerSecond, limits.datagramsPerSecond, nowMs);
-    this.#strangers = new TokenBucket(limits.strangersPerSecond, limits.strangersPerSecond, nowMs);
+    this.#provenBucket = new TokenBucket(limits.datagramsPerSecond, limits.datagramsPerSecond, nowMs);
+    this.#unprovenBucket = new TokenBucket(limits.unprovenPerSecond, limits.unprovenPerSecond, nowMs);
     this.#clusterTag = clusterTag(cluster);
     this.#selfTag = recipientTag(context.self().id);
     this.#selfBinding = binding(cluster, context.self().id);
@@ -138,15 +137,15 @@ export class SealedDatagrams implements Datagrams {
     this.#transmit(to.id, recipient.address, inner, nowMs);
   }
 
-  /** With who we are, as long as the other may not know. */
+  /** An introduction with this body, as long as the peer may not know the session. */
   #introduction(to: Peer, recipient: Recipient, body: Uint8Array): DatagramContent | undefined {
     const introduced = nextIntroduction(to, this.#outbound.salt, recipient.introduced);
     if (introduced === undefined) return undefined;
-    this.#who ??= identityBytes(this.#context.self());
-    const words = writeIntroduction({ toGeneration: introduced.generation, who: this.#who, body });
-    if (words === undefined) return undefined;
+    this.#selfBytes ??= identityBytes(this.#context.self());
+    const bytes = writeIntroduction({ toGeneration: introduced.generation, who: this.#selfBytes, body });
+    if (bytes === undefined) return undefined;
     recipient.introduced = introduced;
-    return { kind: datagramKinds.introduction, body: words };
+    return { kind: datagramKinds.introduction, body: bytes };
   }
 
   receive(handler: (from: Identity, body: Uint8Array) => void): void {
@@ -162,7 +161,7 @@ export class SealedDatagrams implements Datagrams {
     return this.#outbound.announcement();
   }
 
-  /** A peer told of its sessions over a connection, so they are fresh and really its own. */
+  /** Sessions that a peer has announced over a connection, which proves them. */
   learnSessions(identity: Identity, announcement: Uint8Array): void {
     const nowMs = this.#context.clock.nowMs();
     for (const { keyId, salt, floor } of readSessionAnnouncement(announcement)) {
@@ -175,31 +174,31 @@ export class SealedDatagrams implements Datagrams {
     this.#inbound.keepOnly(this.#context.ring());
   }
 
-  /** One packet from the wire. Never throws. */
+  /** A packet from the socket. Never throws. */
   receivePacket(packet: Buffer, from: Address): void {
     try {
-      this.#arrived(packet, from);
+      this.#onPacket(packet, from);
     } catch (error) {
       const reason = rejectionReasonOf(error);
-      if (reason === undefined) this.#context.handlerFailed(error);
-      else this.#context.refusals.count(reason, `${from.host}:${from.port}`);
+      if (reason === undefined) this.#context.onHandlerError(error);
+      else this.#context.rejections.count(reason, `${from.host}:${from.port}`);
     }
   }
 
-  #arrived(packet: Buffer, from: Address): void {
+  #onPacket(packet: Buffer, from: Address): void {
     const nowMs = this.#context.clock.nowMs();
     const header = readDatagramHeader(packet);
     this.#checkHeader(header);
     const session = this.#inbound.find(header.salt);
-    if (session === undefined) return this.#stranger(packet, header, from, nowMs);
+    if (session === undefined) return this.#onUnprovenSession(packet, header, from, nowMs);
     const seen = session.window.check(header.counter);
     if (seen !== 'fresh') throw new RejectedError(seen);
-    if (!this.#members.take(nowMs)) throw new RejectedError('rateLimited');
+    if (!this.#provenBucket.take(nowMs)) throw new RejectedError('rateLimited');
     const inner = openDatagram(packet, header.counter, session.key, this.#selfBinding);
     if (inner === undefined || header.senderId !== session.identity.id) throw new RejectedError('unauthenticated');
     session.window.mark(header.counter);
     if (!session.bucket.take(nowMs)) throw new RejectedError('rateLimited');
-    if (inner.kind === datagramKinds.challenge) return this.#prove(header.senderId, inner.body, nowMs);
+    if (inner.kind === datagramKinds.challenge) return this.#onChallenge(header.senderId, inner.body, nowMs);
     if (inner.kind === datagramKinds.data) return this.#deliver(session.identity, inner.body);
     if (inner.kind !== datagramKinds.introduction) return undefined;
     return this.#deliver(session.identity, readIntroduction(inner.body).body);
@@ -220,83 +219,83 @@ export class SealedDatagrams implements Datagrams {
     try {
       this.#handler?.(from, body);
     } catch (error) {
-      this.#context.handlerFailed(error);
+      this.#context.onHandlerError(error);
     }
   }
 
-  /** A session nobody has vouched for: authentic perhaps, but is it from now? */
-  #stranger(packet: Buffer, header: DatagramHeader, from: Address, nowMs: number): void {
-    if (!this.#strangers.take(nowMs)) throw new RejectedError('rateLimited');
-    const key = this.#strangerKey(header);
+  /** The datagram may be authentic, but also a replay. */
+  #onUnprovenSession(packet: Buffer, header: DatagramHeader, from: Address, nowMs: number): void {
+    if (!this.#unprovenBucket.take(nowMs)) throw new RejectedError('rateLimited');
+    const key = this.#unprovenKey(header);
     const inner = openDatagram(packet, header.counter, key, this.#selfBinding);
     if (inner === undefined) throw new RejectedError('unauthenticated');
     if (this.#inbound.isStale(header.senderId, header.generation)) throw new RejectedError('staleGeneration');
-    if (inner.kind === datagramKinds.challenge) return this.#prove(header.senderId, inner.body, nowMs);
-    if (inner.kind === datagramKinds.proof) return this.#proven(header, inner.body, key, nowMs);
-    if (inner.kind === datagramKinds.introduction && this.#isIntroduced(header, inner.body, key, nowMs))
+    if (inner.kind === datagramKinds.challenge) return this.#onChallenge(header.senderId, inner.body, nowMs);
+    if (inner.kind === datagramKinds.proof) return this.#onProof(header, inner.body, key, nowMs);
+    if (inner.kind === datagramKinds.introduction && this.#acceptIntroduction(header, inner.body, key, nowMs))
       return undefined;
-    // No error: this is how everybody begins.
-    this.#context.refusals.count('unproven', `${from.host}:${from.port}`);
+    // Counted, but no error: every session starts unproven.
+    this.#context.rejections.count('unproven', `${from.host}:${from.port}`);
     return this.#challenge(header, key, from, nowMs);
   }
 
-  /** Delivers it, unless it may be a recording: then it counts as any other word of a stranger. */
-  #isIntroduced(header: DatagramHeader, bytes: Uint8Array, key: KeyObject, nowMs: number): boolean {
+  /** Delivers the introduction and returns true, unless it may be a replay: then the session is challenged. */
+  #acceptIntroduction(header: DatagramHeader, bytes: Uint8Array, key: KeyObject, nowMs: number): boolean {
     const { toGeneration, who, body } = readIntroduction(bytes);
     if (toGeneration !== this.#context.self().generation) return false;
     if (!this.#inbound.hasCompleteHistoryOf(header.senderId, header.generation)) return false;
     const identity = readIntroducedIdentity(who);
     if (identity.id !== header.senderId || identity.generation !== header.generation)
       throw new RejectedError('malformed');
-    this.#adopt(identity, header, key, nowMs);
+    this.#addProven(identity, header, key, nowMs);
     this.#deliver(identity, body);
     return true;
   }
 
-  #adopt(identity: Identity, { keyId, salt, counter }: DatagramHeader, key: KeyObject, nowMs: number): void {
+  #addProven(identity: Identity, { keyId, salt, counter }: DatagramHeader, key: KeyObject, nowMs: number): void {
     this.#challenges.delete(salt.toString('latin1'));
     this.#inbound.addProven(identity, { keyId, key, salt: Buffer.from(salt), floor: counter + 1 }, nowMs);
   }
 
-  #strangerKey({ keyId, salt }: DatagramHeader): KeyObject {
-    const asked = this.#challenges.peek(salt.toString('latin1'));
-    return asked?.keyId === keyId ? asked.key : sessionKey(this.#context.ring().accepted.get(keyId)!, salt);
+  #unprovenKey({ keyId, salt }: DatagramHeader): KeyObject {
+    const challenge = this.#challenges.peek(salt.toString('latin1'));
+    return challenge?.keyId === keyId ? challenge.key : sessionKey(this.#context.ring().accepted.get(keyId)!, salt);
   }
 
   #challenge(header: DatagramHeader, key: KeyObject, from: Address, nowMs: number): void {
     const name = header.salt.toString('latin1');
-    const asked = this.#challenges.get(name);
-    if (asked !== undefined && nowMs - asked.atMs < challengeMs) return;
+    const previous = this.#challenges.get(name);
+    if (previous !== undefined && nowMs - previous.atMs < challengeMs) return;
     const nonce = randomBytes(nonceBytes);
     this.#challenges.set(name, { keyId: header.keyId, key, nonce, atMs: nowMs });
     const body = Buffer.concat([nonce, header.salt]);
     this.#transmit(header.senderId, from, { kind: datagramKinds.challenge, body }, nowMs);
   }
 
-  /** Answers where we ourselves sent something, never where the challenge seems to come from. */
-  #prove(challenger: string, body: Uint8Array, nowMs: number): void {
+  /** Sends the proof to the address that this node has sent to, never to the source of the challenge. */
+  #onChallenge(challenger: string, body: Uint8Array, nowMs: number): void {
     const recipient = this.#recipients.get(challenger);
-    const isOurs = body.length === nonceBytes + sessionSaltBytes && this.#outbound.owns(body.subarray(nonceBytes));
-    if (recipient === undefined || !isOurs || nowMs - recipient.provenAtMs < proofIntervalMs) return;
+    const isOwn = body.length === nonceBytes + sessionSaltBytes && this.#outbound.owns(body.subarray(nonceBytes));
+    if (recipient === undefined || !isOwn || nowMs - recipient.provenAtMs < proofIntervalMs) return;
     recipient.provenAtMs = nowMs;
     const proof = writeIdentity(new ByteWriter().bytes(body.subarray(0, nonceBytes)), this.#context.self()).done();
     this.#transmit(challenger, recipient.address, { kind: datagramKinds.proof, body: proof }, nowMs);
-    for (const { atMs, body: again } of recipient.recent.splice(0)) {
+    for (const { atMs, body: recentBody } of recipient.recent.splice(0)) {
       if (nowMs - atMs > recentMs) continue;
-      this.#transmit(challenger, recipient.address, { kind: datagramKinds.data, body: again }, nowMs);
+      this.#transmit(challenger, recipient.address, { kind: datagramKinds.data, body: recentBody }, nowMs);
     }
   }
 
-  #proven(header: DatagramHeader, body: Uint8Array, key: KeyObject, nowMs: number): void {
+  #onProof(header: DatagramHeader, body: Uint8Array, key: KeyObject, nowMs: number): void {
     const name = header.salt.toString('latin1');
-    const asked = this.#challenges.get(name);
+    const challenge = this.#challenges.get(name);
     const reader = new ByteReader(body);
     const nonce = reader.bytes(nonceBytes);
-    if (asked === undefined || !asked.nonce.equals(nonce)) throw new RejectedError('replayed');
+    if (challenge === undefined || !challenge.nonce.equals(nonce)) throw new RejectedError('replayed');
     const identity = readIdentity(reader);
     if (identity.id !== header.senderId || identity.generation !== header.generation)
       throw new RejectedError('malformed');
-    this.#adopt(identity, header, key, nowMs);
+    this.#addProven(identity, header, key, nowMs);
   }
 
   #transmit(toId: string, address: Address, inner: DatagramContent, nowMs: number): void {

@@ -1,13 +1,13 @@
 /**
- * Zstandard off the loop, with a bomb guard: the announced raw size is checked against limit, ratio and budget before
- * inflating.
+ * Zstandard compression off the event loop, with a guard against compression bombs: the announced raw size is checked
+ * against limit, ratio and budget before a body is decompressed.
  */
 import { zstdCompress, zstdDecompress } from 'node:zlib';
 
 import type { TransportLimits } from '../shared/transport-limits.ts';
 import { ByteBudget } from './reassembly.ts';
 
-/** Less gain than this is not worth the work of the other side. */
+/** A smaller gain is not worth the work of the receiver. */
 const worthwhileRatio = 1.1;
 
 export class Compression {
@@ -19,7 +19,7 @@ export class Compression {
     this.#budget = new ByteBudget(limits.decompressTotalBytesMax);
   }
 
-  /** The compressed body, or undefined when the body should travel as it is. */
+  /** Returns the compressed body, or undefined if the body should be sent as it is. */
   compress(body: Uint8Array, done: (compressed: Uint8Array | undefined) => void): void {
     zstdCompress(body, (error, compressed) => {
       const ratio = error === null ? body.length / compressed.length : 0;
@@ -27,17 +27,17 @@ export class Compression {
     });
   }
 
-  /** The raw body, or why it is refused. `tooMuch` is not the sender's fault and may be retried. */
+  /** Returns the raw body, or why it is refused. `overBudget` is not an error of the sender and can be retried. */
   decompress(
     body: Uint8Array,
     rawBytes: number,
-    done: (raw: Uint8Array | 'tooLarge' | 'tooMuch' | 'malformed') => void,
+    done: (raw: Uint8Array | 'tooLarge' | 'overBudget' | 'malformed') => void,
   ): void {
     const { decompressedBytesMax, decompressRatioMax } = this.#limits;
     if (rawBytes > decompressedBytesMax || rawBytes > body.length * decompressRatioMax) {
       queueMicrotask(() => done('tooLarge'));
     } else if (rawBytes === 0 || !this.#budget.take(rawBytes)) {
-      queueMicrotask(() => done(rawBytes === 0 ? 'malformed' : 'tooMuch'));
+      queueMicrotask(() => done(rawBytes === 0 ? 'malformed' : 'overBudget'));
     } else {
       zstdDecompress(body, { maxOutputLength: rawBytes }, (error, raw) => {
         this.#budget.release(rawBytes);

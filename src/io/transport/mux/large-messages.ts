@@ -1,6 +1,6 @@
 /**
- * Messages larger than a chunk, both ways: compress, send in parts, reassemble, inflate, each step within its bound.
- * All of it is asynchronous, so each step first checks that the message is still wanted.
+ * Messages larger than a chunk, in both directions: compress, send in parts, reassemble, decompress, each step within
+ * its bound. The steps are asynchronous, so each first checks that the request was not abandoned meanwhile.
  */
 import { isRemusterError, RemusterError } from '../../../base/errors.ts';
 import type { ErrorCode } from '../../../base/error-table.ts';
@@ -12,9 +12,9 @@ import { type TransferHeader, OutboundTransfer } from './outbound-transfer.ts';
 
 export type LargeMessageEvents = {
   readonly wake: () => void;
-  readonly broken: (error: RemusterError) => void;
-  arrived(kind: number, id: number, argument: number, body: Uint8Array): void;
-  /** An incoming message was not taken. */
+  readonly onProtocolError: (error: RemusterError) => void;
+  received(kind: number, id: number, argument: number, body: Uint8Array): void;
+  /** There is no room for an incoming message. */
   refused(kind: number, id: number, code: ErrorCode): void;
   /** An outgoing message cannot be sent. */
   unsendable(kind: number, id: number, code: ErrorCode): void;
@@ -25,10 +25,10 @@ export class LargeMessages {
   readonly #queue: SendQueue;
   readonly #events: LargeMessageEvents;
   readonly #reassembly: Reassembly;
-  /** Requests on their way out, so that they can be given up. 'compressing' has no bytes in the queue yet. */
+  /** Outbound requests, which can be abandoned. 'compressing': not in the queue yet. */
   readonly #requests = new Map<number, OutboundTransfer | 'compressing'>();
-  /** Requests that have arrived and are being inflated, so that nobody serves one that was given up meanwhile. */
-  readonly #inflating = new Set<number>();
+  /** Inbound requests that are being decompressed. A cancelled one is removed and not served. */
+  readonly #decompressing = new Set<number>();
   #lastTransfer = 0;
   #open = true;
 
@@ -40,7 +40,7 @@ export class LargeMessages {
     this.#reassembly = new Reassembly(limits.messageBytesMax, limits.reassemblyBytesMax, context.reassembly);
   }
 
-  /** Copies the body: it belongs to the caller and is sent over many turns. */
+  /** Copies the body, because it belongs to the caller and is sent over many event loop turns. */
   send(header: SegmentHeader, body: Uint8Array): void {
     const { limits, compression } = this.#context;
     const owned = new Uint8Array(body);
@@ -49,24 +49,24 @@ export class LargeMessages {
     this.#queue.adjust(owned.length);
     compression.compress(owned, (compressed) => {
       this.#queue.adjust(-owned.length);
-      const given = header.kind === segmentKinds.request && this.#requests.get(header.id) !== 'compressing';
-      if (!this.#open || given) return;
+      const isAbandoned = header.kind === segmentKinds.request && this.#requests.get(header.id) !== 'compressing';
+      if (!this.#open || isAbandoned) return;
       if (compressed === undefined) this.#sendAs(header, owned, owned.length);
       else this.#sendAs({ ...header, flags: header.flags | compressedFlag }, compressed, owned.length);
     });
     return undefined;
   }
 
-  /** Nobody waits for the reply any more: the rest of the request is not sent. */
+  /** The caller does not wait for the reply any more: the rest of the request is not sent. */
   abandon(requestId: number): void {
     const transfer = this.#requests.get(requestId);
     if (transfer instanceof OutboundTransfer) transfer.drop(this.#queue);
     this.#requests.delete(requestId);
   }
 
-  /** The peer gave up a request that may still be arriving, or being inflated: it may use its id again. */
-  cancelled(requestId: number): void {
-    this.#inflating.delete(requestId);
+  /** The peer cancelled a request that may be incomplete or being decompressed. It may reuse the id at once. */
+  onCancel(requestId: number): void {
+    this.#decompressing.delete(requestId);
     this.#reassembly.dropRequest(segmentKinds.request, requestId);
   }
 
@@ -74,18 +74,18 @@ export class LargeMessages {
     if (kind === segmentKinds.drop) {
       this.#reassembly.drop(id);
     } else if (kind === segmentKinds.begin) {
-      const { announced, accepted } = this.#reassembly.begin(id, argument, body);
-      if (!accepted) this.#refuse(announced, 'reassembly', 'CAPACITY');
+      const { header, accepted } = this.#reassembly.begin(id, argument, body);
+      if (!accepted) this.#refuse(header, 'reassembly', 'CAPACITY');
     } else {
-      const arrived = this.#reassembly.part(id, body);
-      if (arrived !== undefined) this.#arrived(arrived);
+      const message = this.#reassembly.part(id, body);
+      if (message !== undefined) this.#onReassembled(message);
     }
   }
 
   clear(): void {
     this.#open = false;
     this.#requests.clear();
-    this.#inflating.clear();
+    this.#decompressing.clear();
     this.#reassembly.clear();
   }
 
@@ -93,12 +93,12 @@ export class LargeMessages {
     const { messageBytesMax, decompressedBytesMax } = this.#context.limits;
     if (body.length > messageBytesMax || rawBytes > decompressedBytesMax) {
       this.#requests.delete(header.id);
-      // The caller of a request is told by its own callback, which must not run before its call has returned.
+      // In a microtask, because the callback of a request must not run before its call has returned.
       queueMicrotask(() => this.#events.unsendable(header.kind, header.id, 'TOO_LARGE'));
       return;
     }
     this.#lastTransfer = (this.#lastTransfer + 1) >>> 0;
-    const transfer = new OutboundTransfer(this.#lastTransfer, header, body, rawBytes, () => this.#sent(header));
+    const transfer = new OutboundTransfer(this.#lastTransfer, header, body, rawBytes, () => this.#onSent(header));
     if (!this.#queue.add(transfer)) {
       queueMicrotask(() => this.#events.unsendable(header.kind, header.id, 'CAPACITY'));
     } else if (header.kind === segmentKinds.request) {
@@ -107,45 +107,46 @@ export class LargeMessages {
     this.#events.wake();
   }
 
-  #sent(header: SegmentHeader): void {
+  #onSent(header: SegmentHeader): void {
     if (header.kind === segmentKinds.request) this.#requests.delete(header.id);
   }
 
-  #arrived({ announced, body }: ReassembledMessage): void {
-    if ((announced.flags & compressedFlag) === 0) {
-      this.#events.arrived(announced.kind, announced.id, announced.argument, body);
+  #onReassembled({ header, body }: ReassembledMessage): void {
+    if ((header.flags & compressedFlag) === 0) {
+      this.#events.received(header.kind, header.id, header.argument, body);
       this.#reassembly.release(body.length);
       return;
     }
-    const isRequest = announced.kind === segmentKinds.request;
-    if (isRequest) this.#inflating.add(announced.id);
-    this.#context.compression.decompress(body, announced.rawBytes, (raw) => {
+    const isRequest = header.kind === segmentKinds.request;
+    if (isRequest) this.#decompressing.add(header.id);
+    this.#context.compression.decompress(body, header.rawBytes, (raw) => {
       this.#reassembly.release(body.length);
-      const isGivenUp = isRequest && !this.#inflating.delete(announced.id);
-      if (!this.#open || isGivenUp) return;
-      if (raw instanceof Uint8Array) this.#inflated(announced, raw);
-      else if (raw === 'tooMuch') this.#refuse(announced, 'decompression', 'CAPACITY');
-      else this.#bomb(raw);
+      const isCancelled = isRequest && !this.#decompressing.delete(header.id);
+      if (!this.#open || isCancelled) return;
+      if (raw instanceof Uint8Array) this.#onDecompressed(header, raw);
+      else if (raw === 'overBudget') this.#refuse(header, 'decompression', 'CAPACITY');
+      else this.#onBomb(raw);
     });
   }
 
-  /** Nobody reads a frame now who would catch what a message that breaks the protocol throws. */
-  #inflated({ kind, id, argument }: TransferHeader, raw: Uint8Array): void {
+  /** Reports a protocol error by an event: outside the read of a frame no caller catches it. */
+  #onDecompressed({ kind, id, argument }: TransferHeader, raw: Uint8Array): void {
     try {
-      this.#events.arrived(kind, id, argument, raw);
+      this.#events.received(kind, id, argument, raw);
     } catch (error) {
-      this.#events.broken(isRemusterError(error) ? error : new RemusterError('INTERNAL', String(error)));
+      this.#events.onProtocolError(isRemusterError(error) ? error : new RemusterError('INTERNAL', String(error)));
     }
   }
 
-  /** An honest sender keeps the limits, so this one is not honest. */
-  #bomb(kind: 'tooLarge' | 'malformed'): void {
+  /** An honest sender keeps the limits, so this ends the connection. */
+  #onBomb(kind: 'tooLarge' | 'malformed'): void {
     this.#context.counters.reject('decompression');
-    this.#events.broken(new RemusterError(kind === 'tooLarge' ? 'TOO_LARGE' : 'MALFORMED', 'a body does not inflate'));
+    const code = kind === 'tooLarge' ? 'TOO_LARGE' : 'MALFORMED';
+    this.#events.onProtocolError(new RemusterError(code, 'a body cannot be decompressed'));
   }
 
-  #refuse(announced: TransferHeader, reason: 'reassembly' | 'decompression', code: ErrorCode): void {
+  #refuse(header: TransferHeader, reason: 'reassembly' | 'decompression', code: ErrorCode): void {
     this.#context.counters.reject(reason);
-    this.#events.refused(announced.kind, announced.id, code);
+    this.#events.refused(header.kind, header.id, code);
   }
 }

@@ -1,4 +1,4 @@
-/** What a member can do with messages that come in parts: none of it harms the node. */
+/** Malformed large messages of a member: they end its connection and do not harm the node. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
@@ -14,35 +14,41 @@ import {
 } from '../../../../test/support/io/transport-nodes.ts';
 import { compressedFlag, segmentKinds } from './segment.ts';
 
-async function inflate(node: TransportTestNode, body: Buffer, rawBytes: number): Promise<MisbehavingPeer> {
-  const evil = await MisbehavingPeer.join(node);
-  evil.send(segmentKinds.begin, 0, 1, body.length, transferHeaderBytes(segmentKinds.request, compressedFlag, rawBytes));
+async function sendCompressed(node: TransportTestNode, body: Buffer, rawBytes: number): Promise<MisbehavingPeer> {
+  const hostile = await MisbehavingPeer.join(node);
+  hostile.send(
+    segmentKinds.begin,
+    0,
+    1,
+    body.length,
+    transferHeaderBytes(segmentKinds.request, compressedFlag, rawBytes),
+  );
   for (let at = 0; at < body.length; at += 30_000)
-    evil.send(segmentKinds.part, 0, 1, 0, body.subarray(at, at + 30_000));
-  return evil;
+    hostile.send(segmentKinds.part, 0, 1, 0, body.subarray(at, at + 30_000));
+  return hostile;
 }
 
 test(
-  'compression bombs: a false size, a size beyond the limit, a ratio beyond the limit, noise',
+  'compression bombs are rejected: a false size, a size or ratio beyond the limit, random bytes',
   testTimeout,
   async () => {
     const node = await startTransportNode('n');
     const bomb = zstdCompressSync(new Uint8Array(50 * 2 ** 20));
     const noise = randomBytes(2_000);
     for (const [name, body, rawBytes] of [
-      ['more inside than said', bomb, bomb.length * 90],
-      ['less inside than said', zstdCompressSync(noise), 3_000],
+      ['larger than announced', bomb, bomb.length * 90],
+      ['smaller than announced', zstdCompressSync(noise), 3_000],
       ['beyond the limit', randomBytes(2 ** 20), 100 * 2 ** 20 + 1],
       ['beyond the ratio', bomb, 50 * 2 ** 20],
-      ['nothing inside', noise, 0],
-      ['not compressed at all', noise, 4_000],
+      ['empty', noise, 0],
+      ['not compressed', noise, 4_000],
     ] as const) {
       const before = counterOf(node, 'rejected.decompression');
-      const evil = await inflate(node, Buffer.from(body), rawBytes);
-      await evil.closed;
+      const hostile = await sendCompressed(node, Buffer.from(body), rawBytes);
+      await hostile.closed;
       assert.equal(counterOf(node, 'rejected.decompression'), before + 1, name);
     }
-    const honest = await inflate(node, zstdCompressSync(noise), noise.length);
+    const honest = await sendCompressed(node, zstdCompressSync(noise), noise.length);
     assert.deepEqual((await honest.hears(({ kind }) => kind === segmentKinds.reply)).body, noise);
     await assertUnharmed(node);
   },
@@ -68,14 +74,14 @@ test('reassembly memory is shared by all connections and bounded', testTimeout, 
 });
 
 test(
-  'a request that is inflated when its id is in use ends its connection, and not the process',
+  'a request that is decompressed while its id is in use ends its connection, not the process',
   testTimeout,
   async () => {
     const node = await startTransportNode('n');
     node.transport.streams.serve({ ...echo, request: () => undefined });
-    const evil = await inflate(node, zstdCompressSync(randomBytes(2_000)), 2_000);
-    evil.send(segmentKinds.request, 0, 5, 1_000);
-    await evil.closed;
+    const hostile = await sendCompressed(node, zstdCompressSync(randomBytes(2_000)), 2_000);
+    hostile.send(segmentKinds.request, 0, 5, 1_000);
+    await hostile.closed;
     assert.equal(counterOf(node, 'rejected.malformed'), 1);
     node.transport.streams.serve(echo);
     await assertUnharmed(node);

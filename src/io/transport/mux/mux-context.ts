@@ -1,6 +1,6 @@
 /**
- * What all multiplexers share: limits, counters, service. Handed in whole, so that a test can drive one without a
- * socket.
+ * What the multiplexers of all connections share: limits, counters, service. A parameter of each, so that a test can
+ * drive a multiplexer without a socket.
  */
 import type { Identity, Log, StreamService } from '../../../base/ports.ts';
 import type { Compression } from './compression.ts';
@@ -9,7 +9,7 @@ import type { TransportLimits } from '../shared/transport-limits.ts';
 import type { ByteBudget } from './reassembly.ts';
 import type { TokenBucket } from '../shared/token-bucket.ts';
 
-/** Why somebody may not say this, or undefined if he may. Who may say what is known above io/. */
+/** Why this sender may not send this message, or undefined. The role matrix is above io/. */
 export type AdmitMessage = (carrier: 'datagram' | 'stream', from: Identity, body: Uint8Array) => string | undefined;
 
 export type MuxContext = {
@@ -21,6 +21,6 @@ export type MuxContext = {
   readonly reassembly: ByteBudget;
   bucket(peer: Identity): TokenBucket;
   service(): StreamService | undefined;
-  /** The peer tells of its datagram sessions. */
-  announced(peer: Identity, body: Uint8Array): void;
+  /** The peer has announced its datagram sessions. */
+  onSessionAnnouncement(peer: Identity, body: Uint8Array): void;
 };

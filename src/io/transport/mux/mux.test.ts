@@ -16,20 +16,26 @@ import { TokenBucket } from '../shared/token-bucket.ts';
 
 const body = Uint8Array.of(1, 2, 3);
 
-/** Two ends without a socket: what one takes as a frame is fed to the other by the test. */
-function end(flush: () => void = () => {}, service: StreamService = echo, arriving = arrivingBytes()): Mux {
+/** One end of a connection without a socket: the test passes the frames of one end to the other. */
+function end(flush: () => void = () => {}, service: StreamService = echo, reassembly = reassemblyBudget()): Mux {
   const limits = defaultTransportLimits;
   const context = {
-    ...{ limits, counters: new TransportCounters(), log: () => {}, admit: () => undefined, announced: () => {} },
+    ...{
+      limits,
+      counters: new TransportCounters(),
+      log: () => {},
+      admit: () => undefined,
+      onSessionAnnouncement: () => {},
+    },
     compression: new Compression(limits),
-    reassembly: arriving,
+    reassembly,
     bucket: () => new TokenBucket(1e6, 1e6, 0),
     service: () => service,
   };
-  return new Mux(identity('peer'), context, { wake: () => {}, flush, broken: assert.fail, goodbye: () => {} });
+  return new Mux(identity('peer'), context, { wake: () => {}, flush, onProtocolError: assert.fail, goodbye: () => {} });
 }
 
-function arrivingBytes(): ByteBudget {
+function reassemblyBudget(): ByteBudget {
   return new ByteBudget(defaultTransportLimits.reassemblyTotalBytesMax);
 }
 
@@ -40,74 +46,74 @@ function carry(from: Mux, to: Mux): number {
   return countSegments(frame);
 }
 
-/** Keeps `count` requests under way for ever: each reply leads to the next request. */
-function keepAsking(mux: Mux, count: number): void {
+/** Keeps `count` requests in flight: each reply starts the next request. */
+function keepInFlight(mux: Mux, count: number): void {
   const next = (): void => void mux.request(body, 0, 1_000, next);
   for (let i = 0; i < count; i++) next();
 }
 
-describe('multiplexer', () => {
-  it('sends half of the next requests early when the peer has nothing left to do', () => {
-    const left: number[] = [];
+describe('a multiplexer', () => {
+  it('flushes half of the next requests early when the peer has no work left', () => {
+    const flushed: number[] = [];
     const server = end();
-    const client: Mux = end(() => left.push(countSegments(client.takeFrame() ?? body)));
-    keepAsking(client, 64);
+    const client: Mux = end(() => flushed.push(countSegments(client.takeFrame() ?? body)));
+    keepInFlight(client, 64);
     assert.equal(carry(client, server), 64);
     assert.equal(carry(server, client), 64);
-    assert.deepEqual(left, [32]);
+    assert.deepEqual(flushed, [32]);
     assert.equal(carry(client, server), 32);
   });
 
-  it('does so as well when the next requests come only after the read, as from those who wait for promises', () => {
-    const left: number[] = [];
+  it('flushes early also when the next requests come after the read, as from callers with promises', () => {
+    const flushed: number[] = [];
     const server = end();
-    const client: Mux = end(() => left.push(countSegments(client.takeFrame() ?? body)));
+    const client: Mux = end(() => flushed.push(countSegments(client.takeFrame() ?? body)));
     const later: (() => void)[] = [];
-    const ask = (): void => void client.request(body, 0, 1_000, () => later.push(ask));
-    for (let i = 0; i < 64; i++) ask();
+    const request = (): void => void client.request(body, 0, 1_000, () => later.push(request));
+    for (let i = 0; i < 64; i++) request();
     carry(client, server);
     carry(server, client);
-    assert.deepEqual(left, []);
+    assert.deepEqual(flushed, []);
     for (const next of later.splice(0)) next();
-    assert.deepEqual(left, [32]);
+    assert.deepEqual(flushed, [32]);
     assert.equal(carry(client, server), 32);
   });
 
-  it('never serves a request that was given up while it was being inflated, and lets its place be used again', async () => {
+  it('does not serve a request that was cancelled during decompression, and frees its slot', async () => {
     const served: number[] = [];
-    const arriving = arrivingBytes();
-    // Whoever is served keeps its place.
+    const budget = reassemblyBudget();
+    // Never replies, so a served request keeps its slot.
     const service: StreamService = { ...echo, request: (_from, { length }) => void served.push(length) };
-    const server = end(undefined, service, arriving);
+    const server = end(undefined, service, budget);
     const client = end();
-    // Compressed it fits into one frame, and not so well that it looks like a bomb.
+    // Compressed it fits into one frame, with a ratio below that of a bomb.
     const large = new Uint8Array(2 * defaultTransportLimits.compressFromBytes);
     large.set(randomBytes(10_000));
     const id = client.request(large, 0, 1_000, () => {}) ?? 0;
     while (client.queue.empty) await turn();
     carry(client, server);
-    assert.notEqual(arriving.used, 0, 'it has arrived and is being inflated');
+    assert.notEqual(budget.used, 0, 'the request is being decompressed');
     client.abandon(id, failure('CANCELLED'));
     client.request(body, 0, 1_000, () => {});
     carry(client, server);
-    while (arriving.used > 0) await turn();
+    while (budget.used > 0) await turn();
     assert.deepEqual(served, [body.length]);
   });
 
-  it('does not when the peer still has work, or when there is little of it', () => {
+  it('does not flush early when the peer still has work or few requests are in flight', () => {
     let flushes = 0;
     const server = end();
     const client = end(() => (flushes += 1));
-    keepAsking(client, 40);
+    keepInFlight(client, 40);
     const first = client.takeFrame()?.slice() ?? body;
-    keepAsking(client, 40);
+    keepInFlight(client, 40);
     server.receive(first, 0);
-    // 40 of 80 are answered, the others have left in a frame of their own.
+    // 40 of 80 requests get a reply; the others are in a frame of their own.
     client.takeFrame();
     carry(server, client);
     assert.equal(flushes, 0);
     const quiet = end(() => (flushes += 1));
-    keepAsking(quiet, 8);
+    keepInFlight(quiet, 8);
     carry(quiet, server);
     carry(server, quiet);
     assert.equal(flushes, 0);

@@ -1,8 +1,8 @@
 /**
  * Multiplexer of one connection: requests, replies, notifications and streams as segments. Owns no socket and no timer.
  *
- *   request -> pending slot -> queue ... reply -> slot -> done
- *   inbound request -> slot taken -> service -> reply, unless it was cancelled meanwhile
+ *   outbound request -> pending slot -> queue ... reply -> slot -> done
+ *   inbound request  -> serving slot -> service -> reply, unless the peer has cancelled it
  */
 import {
   type Done,
@@ -24,20 +24,20 @@ import { chunkBytes, SendQueue } from './send-queue.ts';
 import { StreamTable } from './stream-table.ts';
 import type { TokenBucket } from '../shared/token-bucket.ts';
 
-const nothing = new Uint8Array(0);
+const emptyBytes = new Uint8Array(0);
 const errorMessageMax = 512;
 const slotMask = pendingRequestsMax - 1;
 
-/** From so many requests under way on, half of the next ones leave early (see `#shareOut`). */
-const shareOutMin = 32;
+/** With at least so many requests in flight, half of the next ones are flushed early (see `#planEarlyFlush`). */
+const earlyFlushRequestsMin = 32;
 
 export type MuxEvents = {
-  /** There is something to send. */
+  /** The queue is not empty: flush at the end of the read or turn. */
   readonly wake: () => void;
-  /** There is something to send, and waiting for more would only leave the peer idle. */
+  /** Flush now: the peer has no work left. */
   readonly flush: () => void;
-  /** The peer broke the protocol in a way that showed only later. */
-  readonly broken: (error: RemusterError) => void;
+  /** The peer broke the protocol, found outside the read of a frame. */
+  readonly onProtocolError: (error: RemusterError) => void;
   readonly goodbye: () => void;
 };
 
@@ -47,16 +47,16 @@ export class Mux {
   readonly #context: MuxContext;
   readonly #events: MuxEvents;
   readonly #pending: PendingRequests;
-  /** Ids of the peer's requests that are being served, by slot; 0 where none is. */
+  /** Ids of the peer's requests that are being served, by slot; 0 is a free slot. */
   readonly #serving: number[] = [];
   #servingCount = 0;
   readonly #large: LargeMessages;
   readonly #streams: StreamTable;
   readonly #bucket: TokenBucket;
   #nowMs = 0;
-  /** Requests that are queued and not yet part of a frame. */
+  /** Requests in the queue that are not in a frame yet. */
   #requestsQueued = 0;
-  /** How many more requests to queue before they leave; 0 when they leave at the end of the read or turn as usual. */
+  /** How many more requests to queue before an early flush; 0: no early flush. */
   #requestsUntilFlush = 0;
   #open = true;
 
@@ -74,10 +74,10 @@ export class Mux {
     });
     this.#large = new LargeMessages(context, this.queue, {
       wake: events.wake,
-      broken: events.broken,
-      arrived: (kind, id, argument, body) => this.#message(kind, id, argument, body),
-      refused: (kind, id, code) => this.#refuseLarge(kind, id, code),
-      unsendable: (kind, id, code) => this.#unsendable(kind, id, code),
+      onProtocolError: events.onProtocolError,
+      received: (kind, id, argument, body) => this.#onMessage(kind, id, argument, body),
+      refused: (kind, id, code) => this.#onLargeRefused(kind, id, code),
+      unsendable: (kind, id, code) => this.#onUnsendable(kind, id, code),
     });
   }
 
@@ -85,7 +85,7 @@ export class Mux {
     return this.#pending.earliestMs;
   }
 
-  /** Nothing is under way in either direction. */
+  /** Nothing is in flight in either direction. */
   get idle(): boolean {
     return this.#pending.count === 0 && this.#servingCount === 0 && this.#streams.count === 0 && this.queue.empty;
   }
@@ -94,7 +94,7 @@ export class Mux {
     return this.queue.bytes < this.#context.limits.sendQueueBytesMax;
   }
 
-  /** The id to cancel by, or undefined when there is no room; then nothing was done. */
+  /** Returns the id for `abandon`, or undefined if there is no room and nothing was sent. */
   request(body: Uint8Array, nowMs: number, timeoutMs: number, done: Done<Uint8Array>): number | undefined {
     if (this.#pending.full || !this.hasRoom) return undefined;
     const id = this.#pending.add(done, nowMs + timeoutMs);
@@ -105,12 +105,12 @@ export class Mux {
     return id;
   }
 
-  /** Ends a request with the given outcome and tells the peer, unless it has ended already. */
+  /** Ends a request with the given outcome and cancels it at the peer, unless it has ended already. */
   abandon(id: number, outcome: Outcome<Uint8Array>): void {
     const done = this.#pending.take(id);
     if (done === undefined) return;
     this.#large.abandon(id);
-    this.queue.push(segmentKinds.cancel, 0, id, 0, nothing);
+    this.queue.push(segmentKinds.cancel, 0, id, 0, emptyBytes);
     this.#events.wake();
     this.#guarded(() => done(outcome));
   }
@@ -125,8 +125,8 @@ export class Mux {
     return this.#streams.open(opening, events);
   }
 
-  /** A word of the transport itself. */
-  control(kind: number, body: Uint8Array = nothing): void {
+  /** Sends a segment of the transport itself: ping, pong, goodbye, session. */
+  control(kind: number, body: Uint8Array = emptyBytes): void {
     this.queue.push(kind, 0, 0, 0, body);
     this.#events.wake();
   }
@@ -134,7 +134,7 @@ export class Mux {
   receive(frame: Uint8Array, nowMs: number): void {
     this.#nowMs = nowMs;
     this.#planEarlyFlush(frame);
-    readSegments(frame, this.#segment);
+    readSegments(frame, this.#onSegment);
     this.#streams.grantCredit();
   }
 
@@ -145,26 +145,26 @@ export class Mux {
   }
 
   /**
-   * A caller that keeps many requests under way tends to get all replies in one frame, and to send all next requests in
-   * one: then the two sides take turns, and one is always idle. So when a frame answers everything that is under way,
-   * half as many requests leave as soon as they are there, in the read or, from callers that wait for promises, right
-   * after it; from then on both sides work at the same time.
+   * A caller with many requests in flight tends to get all replies in one frame and to send all next requests in one:
+   * then the two sides alternate, and one is always idle. So when a frame replies to everything in flight, half as many
+   * next requests are flushed early, during the read or right after it. From then on both sides work concurrently.
    */
   #planEarlyFlush(frame: Uint8Array): void {
-    const underWay = this.#pending.count - this.#requestsQueued;
-    this.#requestsUntilFlush = underWay >= shareOutMin && countSegments(frame) >= underWay ? underWay >> 1 : 0;
+    const inFlight = this.#pending.count - this.#requestsQueued;
+    const isAllReplied = inFlight >= earlyFlushRequestsMin && countSegments(frame) >= inFlight;
+    this.#requestsUntilFlush = isAllReplied ? inFlight >> 1 : 0;
   }
 
   expire(nowMs: number): void {
     for (const id of this.#pending.due(nowMs)) this.abandon(id, failure('DEADLINE'));
   }
 
-  /** The connection is gone: what was asked may have happened. */
+  /** The connection is lost: pending requests may have been executed. */
   end(reason: string): void {
     if (!this.#open) return;
     this.#open = false;
     this.#large.clear();
-    const outcome = failure('NETWORK_TIMEOUT', `the connection was lost before an answer came: ${reason}`);
+    const outcome = failure('NETWORK_TIMEOUT', `the connection was lost before the reply: ${reason}`);
     for (const id of this.#pending.ids()) {
       const done = this.#pending.take(id);
       if (done !== undefined) this.#guarded(() => done(outcome));
@@ -179,21 +179,21 @@ export class Mux {
     this.#events.wake();
   }
 
-  readonly #segment = (kind: number, flags: number, id: number, argument: number, body: Uint8Array): void => {
+  readonly #onSegment = (kind: number, flags: number, id: number, argument: number, body: Uint8Array): void => {
     switch (kind) {
       case segmentKinds.request:
       case segmentKinds.reply:
       case segmentKinds.notify:
-        return this.#message(kind, id, argument, body);
+        return this.#onMessage(kind, id, argument, body);
       case segmentKinds.error:
-        // The answer may come before the question was sent whole.
+        // The reply may come before all parts of the request are sent.
         this.#large.abandon(id);
-        return this.#settle(id, { ok: false, error: readError(body) });
+        return this.#complete(id, { ok: false, error: readError(body) });
       case segmentKinds.cancel:
-        this.#large.cancelled(id);
+        this.#large.onCancel(id);
         return this.#stopServing(id);
       case segmentKinds.open:
-        return this.#opened(id, body);
+        return this.#onOpen(id, body);
       case segmentKinds.data:
       case segmentKinds.credit:
       case segmentKinds.end:
@@ -206,26 +206,27 @@ export class Mux {
       case segmentKinds.ping:
         return this.control(segmentKinds.pong);
       case segmentKinds.session:
-        return this.#context.announced(this.peer, body);
+        return this.#context.onSessionAnnouncement(this.peer, body);
       case segmentKinds.goodbye:
         return this.#events.goodbye();
       default:
-        // A pong has done its work by arriving.
+        // A pong has no content: any received byte answers a ping.
         return undefined;
     }
   };
 
-  #message(kind: number, id: number, argument: number, body: Uint8Array): void {
+  #onMessage(kind: number, id: number, argument: number, body: Uint8Array): void {
     this.#context.counters.traffic['messages.received'] += 1;
-    if (kind === segmentKinds.reply) return this.#settle(id, success(body));
-    const refusal = this.#refusal(body);
-    if (kind === segmentKinds.request) return this.#serve(id, argument, body, refusal);
+    if (kind === segmentKinds.reply) return this.#complete(id, success(body));
+    const refusal = this.#checkMessage(body);
+    if (kind === segmentKinds.request) return this.#onRequest(id, argument, body, refusal);
     const service = this.#context.service();
     if (refusal === undefined && service !== undefined) this.#guarded(() => service.notify(this.peer, body));
     return undefined;
   }
 
-  #refusal(body: Uint8Array): RemusterError | undefined {
+  /** Why the message is refused: rate limit or role. */
+  #checkMessage(body: Uint8Array): RemusterError | undefined {
     const { counters } = this.#context;
     if (!this.#bucket.take(this.#nowMs)) {
       counters.reject('rateLimited');
@@ -237,16 +238,16 @@ export class Mux {
     return new RemusterError('FORBIDDEN', reason);
   }
 
-  #serve(id: number, timeoutMs: number, body: Uint8Array, refusal: RemusterError | undefined): void {
+  #onRequest(id: number, timeoutMs: number, body: Uint8Array, refusal: RemusterError | undefined): void {
     const slot = id & slotMask;
     if ((this.#serving[slot] ?? 0) !== 0 || id === 0) throw new RemusterError('MALFORMED', 'a request id is in use');
     const service = this.#context.service();
-    if (refusal !== undefined) return this.#answerError(id, refusal);
-    // Without room for the reply it is better to do nothing than to do it in vain.
+    if (refusal !== undefined) return this.#sendError(id, refusal);
+    // Without room for the reply the request is not started.
     const isFull = this.#servingCount >= this.#context.limits.requestsInboundMax || !this.hasRoom;
     if (service === undefined || isFull) {
       this.#context.counters.reject('capacity');
-      return this.#answerError(id, new RemusterError('CAPACITY'));
+      return this.#sendError(id, new RemusterError('CAPACITY'));
     }
     while (this.#serving.length <= slot) this.#serving.push(0);
     this.#serving[slot] = id;
@@ -255,18 +256,18 @@ export class Mux {
     try {
       service.request(this.peer, body, timeoutMs, reply);
     } catch (error) {
-      this.#handlerFailed(error);
+      this.#onHandlerError(error);
       reply(failure('INTERNAL'));
     }
     return undefined;
   }
 
-  /** A second reply, or one to a request that was cancelled, finds the slot empty or taken by another id. */
+  /** Ignores a second reply and one to a cancelled request: the slot is free or has another id. */
   #reply(id: number, outcome: Outcome<Uint8Array>): void {
     if (this.#serving[id & slotMask] !== id) return this.#context.counters.add('replies.ignored');
     this.#stopServing(id);
     if (!this.#open) return undefined;
-    if (!outcome.ok) return this.#answerError(id, outcome.error);
+    if (!outcome.ok) return this.#sendError(id, outcome.error);
     return this.#send(segmentKinds.reply, id, 0, outcome.value);
   }
 
@@ -277,46 +278,46 @@ export class Mux {
     this.#servingCount -= 1;
   }
 
-  #answerError(id: number, error: unknown): void {
+  #sendError(id: number, error: unknown): void {
     const { code, message, stateChanged } = serializeError(error);
     const text = new TextEncoder().encode(`${code}\n${stateChanged}\n${message.slice(0, errorMessageMax)}`);
     this.queue.push(segmentKinds.error, 0, id, 0, text);
     this.#events.wake();
   }
 
-  #settle(id: number, outcome: Outcome<Uint8Array>): void {
+  #complete(id: number, outcome: Outcome<Uint8Array>): void {
     const done = this.#pending.take(id);
-    // The deadline was faster, or the caller cancelled.
+    // The request has reached its deadline or was cancelled.
     if (done === undefined) return this.#context.counters.add('replies.late');
     try {
       done(outcome);
     } catch (error) {
-      this.#handlerFailed(error);
+      this.#onHandlerError(error);
     }
     return undefined;
   }
 
-  #opened(id: number, opening: Uint8Array): void {
+  #onOpen(id: number, opening: Uint8Array): void {
     const service = this.#context.service();
-    const refusal = this.#refusal(opening)?.message ?? (service === undefined ? 'not serving yet' : undefined);
+    const refusal = this.#checkMessage(opening)?.message ?? (service === undefined ? 'not serving yet' : undefined);
     const end = this.#streams.accept(id, refusal);
     if (end === undefined || service === undefined) return;
-    const fine = this.#guarded(() => {
+    const isOpened = this.#guarded(() => {
       end.events = service.open(this.peer, opening, end);
     });
-    if (!fine) end.abort('the handler of the stream failed');
+    if (!isOpened) end.abort('the handler of the stream failed');
   }
 
-  #refuseLarge(kind: number, id: number, code: ErrorCode): void {
-    if (kind === segmentKinds.request) this.#answerError(id, new RemusterError(code, undefined, 'no'));
+  #onLargeRefused(kind: number, id: number, code: ErrorCode): void {
+    if (kind === segmentKinds.request) this.#sendError(id, new RemusterError(code, undefined, 'no'));
     else if (kind === segmentKinds.reply)
-      this.#settle(id, failure(code, 'the reply was refused for its size', 'maybe'));
+      this.#complete(id, failure(code, 'this node has no memory left to receive the large reply', 'maybe'));
   }
 
-  #unsendable(kind: number, id: number, code: ErrorCode): void {
+  #onUnsendable(kind: number, id: number, code: ErrorCode): void {
     if (kind === segmentKinds.reply)
-      this.#answerError(id, new RemusterError('TOO_LARGE', 'the reply exceeds the limit', 'maybe'));
-    else if (kind === segmentKinds.request) this.#settle(id, failure(code, undefined, 'no'));
+      this.#sendError(id, new RemusterError('TOO_LARGE', 'the reply exceeds the message limit', 'maybe'));
+    else if (kind === segmentKinds.request) this.#complete(id, failure(code, undefined, 'no'));
   }
 
   #guarded(run: () => void): boolean {
@@ -324,12 +325,12 @@ export class Mux {
       run();
       return true;
     } catch (error) {
-      this.#handlerFailed(error);
+      this.#onHandlerError(error);
       return false;
     }
   }
 
-  #handlerFailed(error: unknown): void {
+  #onHandlerError(error: unknown): void {
     this.#context.counters.add('handlers.failed');
     this.#context.log('error', 'a handler of the transport failed', { error: String(error) });
   }

@@ -1,4 +1,4 @@
-/** A large message on its way out: `begin`, then parts, or `drop`. Owns its bytes. */
+/** A large outbound message: `begin`, then parts, or `drop` if it is abandoned. Owns its bytes. */
 import { RemusterError } from '../../../base/errors.ts';
 import {
   compressedFlag,
@@ -11,8 +11,8 @@ import {
 } from './segment.ts';
 import { chunkBytes, type SendQueue, type ChunkSource } from './send-queue.ts';
 
-const announceBytes = 14;
-const nothing = new Uint8Array(0);
+const transferHeaderBytes = 14;
+const emptyBytes = new Uint8Array(0);
 
 export type TransferHeader = SegmentHeader & { readonly rawBytes: number };
 
@@ -21,15 +21,15 @@ export class OutboundTransfer implements ChunkSource {
   readonly id: number;
   readonly #header: SegmentHeader;
   readonly #rawBytes: number;
-  readonly #sent: () => void;
+  readonly #onSent: () => void;
   #body: Uint8Array;
   #at = -1;
   #dropped = false;
 
-  /** `sent` is called when the last byte has left the queue, or the transfer was given up. */
-  constructor(id: number, header: SegmentHeader, body: Uint8Array, rawBytes: number, sent: () => void) {
+  /** `onSent` is called when the last byte has left the queue, or the transfer was dropped. */
+  constructor(id: number, header: SegmentHeader, body: Uint8Array, rawBytes: number, onSent: () => void) {
     this.id = id;
-    this.#sent = sent;
+    this.#onSent = onSent;
     this.#header = header;
     this.#body = body;
     this.#rawBytes = rawBytes;
@@ -42,34 +42,34 @@ export class OutboundTransfer implements ChunkSource {
 
   fill(into: Uint8Array, at: number): number {
     if (this.#dropped) {
-      const end = this.#at < 0 ? at : writeSegment(into, at, segmentKinds.drop, 0, this.id, 0, nothing);
+      const end = this.#at < 0 ? at : writeSegment(into, at, segmentKinds.drop, 0, this.id, 0, emptyBytes);
       this.#dropped = false;
       this.#at = this.#body.length;
-      this.#sent();
+      this.#onSent();
       return end;
     }
     let end = at;
     if (this.#at < 0) {
       this.#at = 0;
-      end = writeSegment(into, end, segmentKinds.begin, 0, this.id, this.#body.length, this.#announcement());
+      end = writeSegment(into, end, segmentKinds.begin, 0, this.id, this.#body.length, this.#encodeHeader());
     }
     const part = this.#body.subarray(this.#at, this.#at + chunkBytes);
     this.#at += part.length;
-    if (this.#at === this.#body.length) this.#sent();
+    if (this.#at === this.#body.length) this.#onSent();
     return writeSegment(into, end, segmentKinds.part, 0, this.id, 0, part);
   }
 
-  /** Called by the owner of the queue when nobody waits for this message any more. */
+  /** Called when the message is abandoned. */
   drop(queue: SendQueue): void {
     const left = this.bytesLeft;
     if (left === 0 || this.#dropped) return;
     this.#dropped = true;
-    if (this.#at < 0) this.#body = nothing;
+    if (this.#at < 0) this.#body = emptyBytes;
     queue.adjust(1 - left);
   }
 
-  #announcement(): Uint8Array {
-    const body = new Uint8Array(announceBytes);
+  #encodeHeader(): Uint8Array {
+    const body = new Uint8Array(transferHeaderBytes);
     body[0] = this.#header.kind;
     body[1] = this.#header.flags;
     writeU32(body, 2, this.#header.id);
@@ -79,13 +79,14 @@ export class OutboundTransfer implements ChunkSource {
   }
 }
 
-const carried: readonly number[] = [segmentKinds.request, segmentKinds.reply, segmentKinds.notify];
+const transferableKinds: readonly number[] = [segmentKinds.request, segmentKinds.reply, segmentKinds.notify];
 
 export function readTransferHeader(body: Uint8Array): TransferHeader {
-  if (body.length !== announceBytes) throw new RemusterError('MALFORMED', 'an announcement has the wrong length');
+  if (body.length !== transferHeaderBytes)
+    throw new RemusterError('MALFORMED', 'a transfer header has the wrong length');
   const [kind, flags] = [body[0]!, body[1]!];
-  if (kind > segmentKindMax || !carried.includes(kind) || (flags & ~compressedFlag) !== 0) {
-    throw new RemusterError('MALFORMED', 'an announcement of something that does not come in parts');
+  if (kind > segmentKindMax || !transferableKinds.includes(kind) || (flags & ~compressedFlag) !== 0) {
+    throw new RemusterError('MALFORMED', 'a transfer header of a kind that has no parts');
   }
   return { kind, flags, id: readU32(body, 2), argument: readU32(body, 6), rawBytes: readU32(body, 10) };
 }

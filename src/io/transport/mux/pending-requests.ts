@@ -1,6 +1,6 @@
 /**
- * Requests that wait for replies, in slots with sequence numbers: the caller is found by one array access, and a late
- * reply to a reused slot is recognised.
+ * Requests that wait for replies, in slots with sequence numbers: a reply finds its callback by one array access, and a
+ * late reply to a reused slot is ignored.
  */
 import { assert } from '../../../base/assert.ts';
 import type { Done } from '../../../base/errors.ts';
@@ -28,7 +28,7 @@ export class PendingRequests {
     return this.#count;
   }
 
-  /** Never later than the earliest deadline; may be earlier, because an answered request does not move it. */
+  /** A lower bound of the earliest deadline: a completed request does not change it. */
   get earliestMs(): number {
     return this.#count === 0 ? Infinity : this.#earliestMs;
   }
@@ -38,9 +38,9 @@ export class PendingRequests {
   }
 
   add(done: Done<Uint8Array>, deadlineMs: number): number {
-    assert(!this.full, 'the caller looks whether there is room');
+    assert(!this.full, 'the caller checks `full` first');
     const slot = this.#free.pop() ?? this.#done.length;
-    // Never 0, so that no id is 0; and at most 15 bits, so that ids are small integers, which the engine need not box.
+    // From 1, so that no id is 0; at most 15 bits, so that V8 stores ids as small integers.
     this.#sequence = (this.#sequence % 0x7fff) + 1;
     const id = (this.#sequence << 16) | slot;
     this.#done[slot] = done;
@@ -55,7 +55,7 @@ export class PendingRequests {
     return this.#ids[id & slotMask] === id;
   }
 
-  /** Gives the slot away. Undefined when the request has ended already. */
+  /** Frees the slot. Undefined if the request has ended already. */
   take(id: number): Done<Uint8Array> | undefined {
     const slot = id & slotMask;
     if (this.#ids[slot] !== id) return undefined;
@@ -67,7 +67,7 @@ export class PendingRequests {
     return done;
   }
 
-  /** Ids whose deadline has come. They stay in the table until taken. */
+  /** Ids of requests past their deadline. They stay in the table until `take`. */
   due(nowMs: number): number[] {
     if (nowMs < this.earliestMs) return [];
     const due: number[] = [];

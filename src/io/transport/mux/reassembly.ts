@@ -1,6 +1,6 @@
 /**
- * Large messages on their way in. Memory is reserved at `begin` from the connection's and the shared budget. No number
- * of peers can make the node exceed it.
+ * Large inbound messages. Their memory is reserved at `begin` from the budget of the connection and the shared one, so
+ * no number of peers can make the node exceed it.
  */
 import { RemusterError } from '../../../base/errors.ts';
 import { type TransferHeader, readTransferHeader } from './outbound-transfer.ts';
@@ -29,17 +29,17 @@ export class ByteBudget {
   }
 }
 
-type Arriving = { readonly announced: TransferHeader; readonly body: Uint8Array; filled: number };
+type InboundTransfer = { readonly header: TransferHeader; readonly body: Uint8Array; filled: number };
 
-export type ReassembledMessage = { readonly announced: TransferHeader; readonly body: Uint8Array };
+export type ReassembledMessage = { readonly header: TransferHeader; readonly body: Uint8Array };
 
-const arrivingMax = 64;
+const transfersMax = 64;
 
 export class Reassembly {
   readonly #messageBytesMax: number;
   readonly #own: ByteBudget;
   readonly #shared: ByteBudget;
-  readonly #arriving = new Map<number, Arriving>();
+  readonly #transfers = new Map<number, InboundTransfer>();
 
   constructor(messageBytesMax: number, bytesMax: number, shared: ByteBudget) {
     this.#messageBytesMax = messageBytesMax;
@@ -47,41 +47,41 @@ export class Reassembly {
     this.#shared = shared;
   }
 
-  /** Says what was announced, and whether there is room for it; parts of a refused message are ignored. */
-  begin(id: number, totalBytes: number, body: Uint8Array): { announced: TransferHeader; accepted: boolean } {
-    const announced = readTransferHeader(body);
-    if (totalBytes === 0 || this.#arriving.has(id)) throw new RemusterError('MALFORMED', 'a transfer begins twice');
+  /** Returns the header, and whether there is room; parts of a refused message are ignored. */
+  begin(id: number, totalBytes: number, body: Uint8Array): { header: TransferHeader; accepted: boolean } {
+    const header = readTransferHeader(body);
+    if (totalBytes === 0 || this.#transfers.has(id)) throw new RemusterError('MALFORMED', 'a transfer begins twice');
     if (totalBytes > this.#messageBytesMax) throw new RemusterError('TOO_LARGE', 'a message exceeds the limit');
-    const accepted = this.#arriving.size < arrivingMax && this.#reserve(totalBytes);
-    if (accepted) this.#arriving.set(id, { announced, body: new Uint8Array(totalBytes), filled: 0 });
-    return { announced, accepted };
+    const accepted = this.#transfers.size < transfersMax && this.#reserve(totalBytes);
+    if (accepted) this.#transfers.set(id, { header, body: new Uint8Array(totalBytes), filled: 0 });
+    return { header, accepted };
   }
 
-  /** The message when this was its last part. Its bytes stay reserved until `release`. */
+  /** Returns the message after its last part. Its bytes stay reserved until `release`. */
   part(id: number, bytes: Uint8Array): ReassembledMessage | undefined {
-    const arriving = this.#arriving.get(id);
-    if (arriving === undefined) return undefined;
-    if (bytes.length === 0 || bytes.length > arriving.body.length - arriving.filled) {
+    const transfer = this.#transfers.get(id);
+    if (transfer === undefined) return undefined;
+    if (bytes.length === 0 || bytes.length > transfer.body.length - transfer.filled) {
       throw new RemusterError('MALFORMED', 'a part does not fit its message');
     }
-    arriving.body.set(bytes, arriving.filled);
-    arriving.filled += bytes.length;
-    if (arriving.filled < arriving.body.length) return undefined;
-    this.#arriving.delete(id);
-    return arriving;
+    transfer.body.set(bytes, transfer.filled);
+    transfer.filled += bytes.length;
+    if (transfer.filled < transfer.body.length) return undefined;
+    this.#transfers.delete(id);
+    return transfer;
   }
 
   drop(id: number): void {
-    const arriving = this.#arriving.get(id);
-    if (arriving === undefined) return;
-    this.#arriving.delete(id);
-    this.release(arriving.body.length);
+    const transfer = this.#transfers.get(id);
+    if (transfer === undefined) return;
+    this.#transfers.delete(id);
+    this.release(transfer.body.length);
   }
 
-  /** The cancelled request may still be on its way in. */
+  /** Drops a cancelled request of which parts are missing. */
   dropRequest(kind: number, requestId: number): void {
-    for (const [id, { announced }] of this.#arriving) {
-      if (announced.kind === kind && announced.id === requestId) this.drop(id);
+    for (const [id, { header }] of this.#transfers) {
+      if (header.kind === kind && header.id === requestId) this.drop(id);
     }
   }
 
@@ -90,9 +90,9 @@ export class Reassembly {
     this.#shared.release(bytes);
   }
 
-  /** The connection is gone. */
+  /** The connection is lost. */
   clear(): void {
-    for (const id of this.#arriving.keys()) this.drop(id);
+    for (const id of this.#transfers.keys()) this.drop(id);
   }
 
   #reserve(bytes: number): boolean {

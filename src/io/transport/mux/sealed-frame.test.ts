@@ -18,10 +18,10 @@ function read(reader: SealedFrameReader, opener: Opener, bytes: Uint8Array): str
   return found;
 }
 
-test('frames come out whole however the stream is cut', () => {
+test('the reader returns whole frames, however the stream is split into chunks', () => {
   const sealer = new Sealer(key);
-  const words = ['one', 'two'.repeat(9_000), 'three', ''.padEnd(70_000, 'x')];
-  const stream = Buffer.concat(words.flatMap((word) => sealFrame(sealer, Buffer.from(word))));
+  const texts = ['one', 'two'.repeat(9_000), 'three', ''.padEnd(70_000, 'x')];
+  const stream = Buffer.concat(texts.flatMap((text) => sealFrame(sealer, Buffer.from(text))));
   fc.assert(
     fc.property(fc.array(fc.integer({ min: 1, max: stream.length - 1 }), { maxLength: 12 }), (cuts) => {
       const reader = new SealedFrameReader();
@@ -32,7 +32,7 @@ test('frames come out whole however the stream is cut', () => {
         found.push(...read(reader, opener, stream.subarray(from, to)));
         from = to;
       }
-      assert.deepEqual(found, words);
+      assert.deepEqual(found, texts);
     }),
     { numRuns: 100 },
   );
@@ -43,7 +43,7 @@ test('frames come out whole however the stream is cut', () => {
   assert.deepEqual(found, ['one']);
 });
 
-test('a length is refused before anything is kept: 0, 1, 16, too much, 2^31-1, 2^32-1', () => {
+test('a frame length of 0, 1, 16, 200000, 2^31-1 or 2^32-1 is rejected before any byte is buffered', () => {
   for (const [length, code] of [
     [0, 'MALFORMED'],
     [1, 'MALFORMED'],
@@ -62,7 +62,7 @@ test('a length is refused before anything is kept: 0, 1, 16, too much, 2^31-1, 2
   }
 });
 
-test('segments come back as they were written', () => {
+test('readSegments returns the written segments', () => {
   const into = new Uint8Array(200);
   let at = writeSegment(into, 0, segmentKinds.request, 1, 0xfedc_ba98, 5_000, Buffer.from('body'));
   at = writeSegment(into, at, segmentKinds.ping, 0, 0, 0, new Uint8Array(0));
@@ -76,7 +76,7 @@ test('segments come back as they were written', () => {
   ]);
 });
 
-test('any bytes as segments: MALFORMED or segments inside the frame, nothing else', () => {
+test('readSegments of random bytes returns segments inside the frame or throws MALFORMED', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 100 }), (bytes) => {
       let used = 0;

@@ -1,5 +1,6 @@
 /**
- * Sealed frames on a byte stream: length, ciphertext, tag. Checks a length before it buffers; copies only torn frames.
+ * Sealed frames on a byte stream: length, ciphertext, tag. Checks a length before it buffers; copies only frames that
+ * are split between chunks.
  */
 import { RemusterError } from '../../../base/errors.ts';
 import { readU32, writeU32 } from './segment.ts';
@@ -8,10 +9,10 @@ import { framePayloadBytesMax } from './send-queue.ts';
 
 const lengthBytes = 4;
 const sealedBytesMax = framePayloadBytesMax + tagBytes;
-/** From here on copying costs more than one more element in a vectored write. */
+/** A larger frame is cheaper as a vectored write than copied into one buffer. */
 const copyBytesMax = 16 * 1_024;
 
-/** The pieces to write, in order: one buffer if small. */
+/** The buffers to write, in order: only one for a small frame. */
 export function sealFrame(sealer: Sealer, plain: Uint8Array): Buffer[] {
   const [text, tag] = sealer.seal(plain);
   const size = text.length + tagBytes;
@@ -33,15 +34,15 @@ export class SealedFrameReader {
   #neededBytes = 0;
 
   /**
-   * Hands each sealed frame to `visit`, which returns false when no more are wanted. Throws MALFORMED or TOO_LARGE. The
-   * chunk may be overwritten afterwards.
+   * Calls `visit` for each sealed frame until it returns false. Throws MALFORMED or TOO_LARGE. The chunk may be
+   * overwritten after the call.
    */
   read(chunk: Uint8Array, visit: (sealed: Uint8Array) => boolean): void {
-    const bytes = this.#joined(chunk);
+    const bytes = this.#join(chunk);
     if (bytes === undefined) return;
     let at = 0;
     this.#neededBytes = lengthBytes;
-    for (let goOn = true; goOn && bytes.length - at >= lengthBytes;) {
+    for (let isOpen = true; isOpen && bytes.length - at >= lengthBytes;) {
       const size = readU32(bytes, at);
       if (size <= tagBytes) throw new RemusterError('MALFORMED', 'a frame without content');
       if (size > sealedBytesMax) throw new RemusterError('TOO_LARGE', 'a frame exceeds the limit');
@@ -50,7 +51,7 @@ export class SealedFrameReader {
         this.#neededBytes = lengthBytes + size;
         break;
       }
-      goOn = visit(bytes.subarray(at + lengthBytes, end));
+      isOpen = visit(bytes.subarray(at + lengthBytes, end));
       at = end;
     }
     this.#keep(bytes, at);
@@ -61,8 +62,8 @@ export class SealedFrameReader {
     this.#torn = this.#tornBytes === 0 ? [] : [new Uint8Array(bytes.subarray(from))];
   }
 
-  /** Joins only when enough is there, so that a trickle of small pieces does not cost a copy each. */
-  #joined(chunk: Uint8Array): Uint8Array | undefined {
+  /** Concatenates only when a frame is complete, so that a trickle of small chunks does not cost a copy each. */
+  #join(chunk: Uint8Array): Uint8Array | undefined {
     if (this.#tornBytes === 0) return chunk;
     this.#tornBytes += chunk.length;
     const isEnough = this.#tornBytes >= this.#neededBytes;
@@ -71,7 +72,7 @@ export class SealedFrameReader {
   }
 }
 
-/** How an opener is used with the reader: a frame that cannot be opened ends the connection. */
+/** Throws UNAUTHENTICATED, which ends the connection. */
 export function openFrame(opener: Opener, sealed: Uint8Array): Buffer {
   const plain = opener.open(sealed);
   if (plain === undefined) throw new RemusterError('UNAUTHENTICATED', 'a frame is not authentic');

@@ -1,20 +1,18 @@
 /**
- * Layout of segments inside a frame. Checks each length before use; throws only MALFORMED.
+ * Layout of the segments inside a frame. Reading checks each length before use and throws only MALFORMED.
  *
- * A frame is a row of segments; each has the same 14-byte header, so that writing and reading are a few fixed offsets:
+ * A frame is a sequence of segments with a header of 14 bytes, big endian:
  *
  *   kind u8 | flags u8 | id u32 | argument u32 | length u32 | body
  *
- * What id and argument mean depends on the kind:
+ * The meaning of id and argument depends on the kind:
  *
  *   request       id, timeoutMs            reply, error, cancel   id of the request
  *   notify        -                        ping, pong             -
  *   open          stream, credit           data, end, abort       stream
  *   credit        stream, bytes            session, goodbye       -
- *   begin         transfer, total bytes: the body is the header of a message that follows in parts
+ *   begin         transfer, total bytes; the body is the header of a message that follows in parts
  *   part, drop    transfer
- *
- * Numbers are big endian. Reading checks each length before it is used and throws nothing but MALFORMED.
  */
 import { RemusterError } from '../../../base/errors.ts';
 
@@ -41,9 +39,9 @@ export const segmentKinds = {
 export const segmentKindMax = 17;
 export const segmentHeaderBytes = 14;
 
-/** The body is compressed; begin's body names the raw size. */
+/** The body is compressed; the body of `begin` has the raw size. */
 export const compressedFlag = 1;
-/** On streams: the stream was opened by the one who receives this segment. */
+/** The receiver of this segment opened the stream. */
 export const openedByReceiverFlag = 2;
 
 export type SegmentHeader = {
@@ -55,7 +53,7 @@ export type SegmentHeader = {
 
 export type SegmentHandler = (kind: number, flags: number, id: number, argument: number, body: Uint8Array) => void;
 
-/** Returns where the next segment begins. The caller has made sure that it fits. */
+/** Returns where the next segment begins. The caller guarantees that the segment fits. */
 export function writeSegment(
   into: Uint8Array,
   at: number,
@@ -85,18 +83,18 @@ export function readU32(from: Uint8Array, at: number): number {
   return ((from[at]! << 24) | (from[at + 1]! << 16) | (from[at + 2]! << 8) | from[at + 3]!) >>> 0;
 }
 
-/** How many segments there are, as far as they can be followed; damage is found by `readSegments`. */
+/** The number of segments, without validation: `readSegments` reports a malformed frame. */
 export function countSegments(frame: Uint8Array): number {
   let count = 0;
   for (let at = 0; at + segmentHeaderBytes <= frame.length; count++) at += segmentHeaderBytes + readU32(frame, at + 10);
   return count;
 }
 
-/** Bodies handed to `visit` are views into `frame`. */
+/** The bodies are views of `frame`. */
 export function readSegments(frame: Uint8Array, visit: SegmentHandler): void {
   const { buffer, byteOffset, length: end } = frame;
   for (let at = 0; at < end;) {
-    if (end - at < segmentHeaderBytes) throw new RemusterError('MALFORMED', 'a segment header is cut off');
+    if (end - at < segmentHeaderBytes) throw new RemusterError('MALFORMED', 'a segment header is truncated');
     const length = readU32(frame, at + 10);
     const from = at + segmentHeaderBytes;
     if (length > end - from) throw new RemusterError('MALFORMED', 'a segment is longer than its frame');

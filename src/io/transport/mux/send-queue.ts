@@ -1,12 +1,12 @@
 /**
- * What waits to be sealed and in which order. A small message never waits for more than one chunk of a large one.
+ * The bytes that wait to be sealed, and their order. A small message never waits for more than one chunk of a large one.
  *
  *   push -> | block | block |  \
  *                               frame = one block of small segments, then one chunk
  *   add  -> active: round robin /
  *           waiting: first come, first served
  *
- * Only `activeMax` transfers are in turn at the same time, which bounds what the other side must reassemble.
+ * At most `activeMax` transfers are active, which bounds the memory that the receiver needs to reassemble them.
  */
 import { BoundedQueue } from '../../../base/collections/bounded-queue.ts';
 import { segmentHeaderBytes, writeSegment } from './segment.ts';
@@ -14,15 +14,15 @@ import { segmentHeaderBytes, writeSegment } from './segment.ts';
 export const chunkBytes = 32 * 1_024;
 const smallBytesMax = 64 * 1_024;
 const blockBytes = smallBytesMax + chunkBytes + 2 * segmentHeaderBytes + 64;
-/** What a sealed frame may hold at most; a receiver refuses more. */
+/** Upper bound of the plain bytes of a frame; a receiver refuses more. */
 export const framePayloadBytesMax = blockBytes;
 const activeMax = 8;
 const sourcesMax = 65_536;
 const spareMax = 4;
-/** Most connections never say much at once: a block begins small, and grows when it has to. */
+/** A block starts small and grows, because most connections never send much at once. */
 const firstBlockBytes = 2 * 1_024;
 
-/** Something large. `fill` writes at most one chunk and says where it ended. */
+/** A large message or stream. `fill` writes at most one chunk and returns its end. */
 export type ChunkSource = {
   readonly bytesLeft: number;
   readonly isTransfer: boolean;
@@ -54,12 +54,12 @@ export class SendQueue {
     const size = segmentHeaderBytes + body.length;
     if (this.#block.used + size > smallBytesMax) this.#startNewBlock();
     const block = this.#block;
-    makeRoom(block, block.used + size);
+    reserve(block, block.used + size);
     block.used = writeSegment(block.bytes, block.used, kind, flags, id, argument, body);
     this.#smallBytes += size;
   }
 
-  /** False when too many wait already. A stream that is in the queue must not be added again before it ran empty. */
+  /** False if the queue is full. A stream must not be added while it is in the queue. */
   add(source: ChunkSource): boolean {
     const taken =
       source.isTransfer && this.#transfersActive >= activeMax ? this.#waiting.push(source) : this.#active.push(source);
@@ -69,20 +69,20 @@ export class SendQueue {
     return true;
   }
 
-  /** More bytes for a source that is in the queue, or (negative) fewer, because it was abandoned. */
+  /** A source in the queue got more bytes, or fewer (negative) because it was abandoned. */
   adjust(bytes: number): void {
     this.#largeBytes += bytes;
   }
 
-  /** The plain content of the next frame. It is only valid until the next call. */
+  /** The plain bytes of the next frame. Valid until the next call. */
   next(): Uint8Array | undefined {
     const block = this.#full.shift() ?? this.#block;
     if (block !== this.#block) this.#recycle(block);
     this.#smallBytes -= block.used;
-    if (this.#active.length > 0) makeRoom(block, blockBytes);
+    if (this.#active.length > 0) reserve(block, blockBytes);
     let end = block.used;
     block.used = 0;
-    // A source that was given up meanwhile writes nothing; then the next one has its turn.
+    // An abandoned source may write nothing: then the next source is used.
     for (let at = end, source = this.#active.shift(); source !== undefined; source = this.#active.shift()) {
       end = this.#fill(source, block.bytes, at);
       if (end > at) break;
@@ -109,7 +109,7 @@ export class SendQueue {
     this.#block = this.#spare.pop() ?? newBlock();
   }
 
-  /** Its content stays readable until somebody writes into it again, which cannot happen before it was sealed. */
+  /** The bytes stay valid until the next `push`, which comes after they are sealed. */
   #recycle(block: Block): void {
     if (this.#spare.length < spareMax) this.#spare.push(block);
   }
@@ -119,10 +119,10 @@ function newBlock(): Block {
   return { bytes: new Uint8Array(firstBlockBytes), used: 0 };
 }
 
-function makeRoom(block: Block, bytes: number): void {
-  const present = block.bytes.length;
-  if (present >= bytes) return;
-  const larger = new Uint8Array(Math.min(blockBytes, Math.max(bytes, 4 * present)));
+function reserve(block: Block, bytes: number): void {
+  const current = block.bytes.length;
+  if (current >= bytes) return;
+  const larger = new Uint8Array(Math.min(blockBytes, Math.max(bytes, 4 * current)));
   larger.set(block.bytes.subarray(0, block.used));
   block.bytes = larger;
 }

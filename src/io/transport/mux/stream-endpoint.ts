@@ -1,24 +1,24 @@
 /**
- * One end of a byte stream: credit, unsent bytes, closed directions. Holds at most one window, because nothing is
- * accepted without credit.
+ * One end of a byte stream: credit, unsent bytes, closed directions. Buffers at most one window, because a write without
+ * credit is refused.
  */
 import { RemusterError, success, type Outcome } from '../../../base/errors.ts';
 import type { ByteStream, ByteStreamEvents } from '../../../base/ports.ts';
 import { segmentKinds, writeSegment } from './segment.ts';
 import { chunkBytes, type SendQueue, type ChunkSource } from './send-queue.ts';
 
-/** Both ends begin with this much credit, so that the first bytes need not wait for a round trip. */
+/** Initial credit of both ends, so that the first bytes need no round trip. */
 export const streamWindowBytes = 256 * 1_024;
 const abortReasonBytesMax = 256;
-const nothing = new Uint8Array(0);
+const emptyBytes = new Uint8Array(0);
 
 export type StreamEndpointHost = {
   readonly queue: SendQueue;
   readonly wake: () => void;
-  /** Runs a callback of the user; whatever it throws ends there. Returns false if it threw. */
+  /** Runs a callback of the user and catches its errors. Returns false if it threw. */
   guarded(run: () => void): boolean;
-  /** The end is over and leaves the table. `ended` is called by the host, after whatever call is under way. */
-  over(end: StreamEndpoint, outcome: Outcome<void>): void;
+  /** The stream has ended: the host removes it and calls `ended` after the current call has returned. */
+  onFinish(end: StreamEndpoint, outcome: Outcome<void>): void;
 };
 
 export class StreamEndpoint implements ByteStream, ChunkSource {
@@ -26,7 +26,7 @@ export class StreamEndpoint implements ByteStream, ChunkSource {
   readonly id: number;
   readonly openedHere: boolean;
   events: ByteStreamEvents | undefined;
-  /** Received and handed over, but not yet given back to the sender as credit. */
+  /** Bytes that were delivered and not granted to the sender as credit again. */
   owedBytes = 0;
   readonly #host: StreamEndpointHost;
   readonly #flags: number;
@@ -37,10 +37,10 @@ export class StreamEndpoint implements ByteStream, ChunkSource {
   #receivableBytes = streamWindowBytes;
   #queued = false;
   #wantsWritable = false;
-  #endAsked = false;
+  #endRequested = false;
   #endSent = false;
   #endReceived = false;
-  #over = false;
+  #isFinished = false;
 
   constructor(id: number, openedHere: boolean, flags: number, host: StreamEndpointHost) {
     this.id = id;
@@ -50,14 +50,14 @@ export class StreamEndpoint implements ByteStream, ChunkSource {
   }
 
   get bytesLeft(): number {
-    return this.#queuedBytes + (this.#endAsked && !this.#endSent ? 1 : 0);
+    return this.#queuedBytes + (this.#endRequested && !this.#endSent ? 1 : 0);
   }
 
   write(chunk: Uint8Array): boolean {
     if (chunk.length > streamWindowBytes) {
-      throw new RemusterError('TOO_LARGE', `a chunk of a stream has at most ${streamWindowBytes} bytes`);
+      throw new RemusterError('TOO_LARGE', `the chunk has ${chunk.length} of at most ${streamWindowBytes} bytes`);
     }
-    if (this.#over || this.#endAsked) return false;
+    if (this.#isFinished || this.#endRequested) return false;
     if (chunk.length > this.#creditBytes) {
       this.#wantsWritable = true;
       return false;
@@ -71,20 +71,20 @@ export class StreamEndpoint implements ByteStream, ChunkSource {
   }
 
   end(): void {
-    if (this.#over || this.#endAsked) return;
-    this.#endAsked = true;
+    if (this.#isFinished || this.#endRequested) return;
+    this.#endRequested = true;
     this.#enqueue(1);
   }
 
   abort(reason: string): void {
-    if (this.#over) return;
+    if (this.#isFinished) return;
     const text = new TextEncoder().encode(reason.slice(0, abortReasonBytesMax));
     this.#host.queue.push(segmentKinds.abort, this.#flags, this.id, 0, text.subarray(0, abortReasonBytesMax));
     this.#host.wake();
     this.finish({ ok: false, error: new RemusterError('CANCELLED', reason) });
   }
 
-  /** One chunk, then the end if there is nothing left. */
+  /** Writes one chunk, and the end after the last one. */
   fill(into: Uint8Array, at: number): number {
     let end = at;
     const head = this.#chunks[0];
@@ -98,9 +98,9 @@ export class StreamEndpoint implements ByteStream, ChunkSource {
       }
       end = writeSegment(into, end, segmentKinds.data, this.#flags, this.id, 0, part);
     }
-    if (this.#queuedBytes === 0 && this.#endAsked && !this.#endSent) {
+    if (this.#queuedBytes === 0 && this.#endRequested && !this.#endSent) {
       this.#endSent = true;
-      end = writeSegment(into, end, segmentKinds.end, this.#flags, this.id, 0, nothing);
+      end = writeSegment(into, end, segmentKinds.end, this.#flags, this.id, 0, emptyBytes);
       if (this.#endReceived) this.finish(success(undefined));
     }
     this.#queued = this.bytesLeft > 0;
@@ -116,12 +116,12 @@ export class StreamEndpoint implements ByteStream, ChunkSource {
     this.#callUser((events) => events.chunk(bytes));
   }
 
-  /** What the other side may send again; the host tells it. */
+  /** Credit that the host grants to the peer. */
   takeOwedCredit(): number {
     const owed = this.owedBytes;
     this.owedBytes = 0;
     this.#receivableBytes += owed;
-    return this.#over ? 0 : owed;
+    return this.#isFinished ? 0 : owed;
   }
 
   credit(bytes: number): void {
@@ -139,21 +139,21 @@ export class StreamEndpoint implements ByteStream, ChunkSource {
   }
 
   finish(outcome: Outcome<void>): void {
-    if (this.#over) return;
-    this.#over = true;
-    // The end that was just written counts as sent; anything else that waits is given up.
+    if (this.#isFinished) return;
+    this.#isFinished = true;
+    // Unsent bytes are dropped.
     this.#host.queue.adjust(this.#queued ? -this.bytesLeft : 0);
     this.#chunks = [];
     this.#chunkAt = 0;
     this.#queuedBytes = 0;
     this.#endSent = true;
-    this.#host.over(this, outcome);
+    this.#host.onFinish(this, outcome);
   }
 
-  /** A mistake of the user ends this stream; a mistake of the peer, thrown before, ends the connection. */
+  /** An error of the user aborts this stream; an error of the peer, thrown before, ends the connection. */
   #callUser(call: (events: ByteStreamEvents) => void): void {
     const { events } = this;
-    if (events === undefined || this.#over) return;
+    if (events === undefined || this.#isFinished) return;
     if (!this.#host.guarded(() => call(events))) this.abort('the handler of the stream failed');
   }
 

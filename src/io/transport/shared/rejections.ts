@@ -1,13 +1,13 @@
 /**
- * Why bytes from outside were rejected: a counter and at most one log line per reason and interval, so that an attacker
- * cannot fill the disk.
+ * Why bytes from the network were rejected: a counter, and at most one log line per reason and interval, so that an
+ * attacker cannot fill the disk.
  */
 import { isRemusterError } from '../../../base/errors.ts';
 import type { Clock, Log } from '../../../base/ports.ts';
 import type { TransportCounters, Rejection } from './transport-counters.ts';
 
 export class RejectedError extends Error {
-  override readonly name = 'Refused';
+  override readonly name = 'RejectedError';
   readonly reason: Rejection;
 
   constructor(reason: Rejection) {
@@ -16,7 +16,7 @@ export class RejectedError extends Error {
   }
 }
 
-/** Undefined when the error is not about bytes from outside but a mistake of ours. */
+/** Undefined for an error that is not caused by received bytes, but by a bug of this node. */
 export function rejectionReasonOf(error: unknown): Rejection | undefined {
   if (error instanceof RejectedError) return error.reason;
   if (isRemusterError(error, 'TOO_LARGE')) return 'tooLarge';
@@ -25,7 +25,7 @@ export function rejectionReasonOf(error: unknown): Rejection | undefined {
   return isRemusterError(error, 'MALFORMED') ? 'malformed' : undefined;
 }
 
-/** For the log: what its reader can do about it. */
+/** A detail for the log, on which an operator can act. */
 export function detailOf(error: unknown): string | undefined {
   return isRemusterError(error, 'INCOMPATIBLE_VERSION') ? `${error.code}: ${error.message}` : undefined;
 }
@@ -49,7 +49,7 @@ export class RejectionLog {
     const nowMs = this.#clock.nowMs();
     if (nowMs - (this.#loggedAtMs.get(reason) ?? -Infinity) < logIntervalMs) return;
     this.#loggedAtMs.set(reason, nowMs);
-    // The first datagram of every session is unproven: that is how sessions begin, and no reason to worry.
+    // Every session starts with an unproven datagram: not worth a warning.
     this.#log(reason === 'unproven' ? 'debug' : 'warn', 'refused', {
       reason,
       from,

@@ -1,6 +1,6 @@
 /**
- * The only file that makes sockets: TCP or TLS listener and UDP socket on one port number, outgoing connections. Knows
- * nothing of what travels.
+ * The only file of the transport that creates sockets: TCP or TLS listener and UDP socket on one port number, outgoing
+ * connections. Does not interpret bytes.
  */
 import { createSocket, type Socket as UdpSocket } from 'node:dgram';
 import { lookup, type LookupOneOptions } from 'node:dns';
@@ -22,7 +22,7 @@ export type BoundSockets = { readonly server: Server; readonly udp: UdpSocket; r
 
 const bindAttemptsMax = 8;
 
-/** One number for both: TCP chooses, UDP follows; if that number is taken there, both try again. */
+/** One port number for both: TCP chooses it; if UDP cannot bind it, both retry with another one. */
 export async function bindTcpAndUdp(bind: Address, tls: TlsOptions | undefined): Promise<BoundSockets> {
   for (let attempt = 1; ; attempt++) {
     const { server, port } = await listenStreams(bind, tls);
@@ -69,7 +69,7 @@ async function listen(bind: Address, tls: TlsOptions | undefined): Promise<Serve
           handshakeTimeout: 5_000,
         });
   server.listen({ host: bind.host, port: bind.port, backlog: 511 });
-  await settled(server, 'listening', bind);
+  await listening(server, 'listening', bind);
   return server;
 }
 
@@ -80,10 +80,10 @@ async function bindUdp(bind: Address): Promise<UdpSocket> {
     sendBufferSize: 1_024 * 1_024,
     lookup: lookupAtOnce,
   });
-  const listening = settled(udp, 'listening', bind);
+  const isListening = listening(udp, 'listening', bind);
   udp.bind({ address: bind.host, port: bind.port, exclusive: true });
   try {
-    await listening;
+    await isListening;
   } catch (error) {
     udp.close();
     throw error;
@@ -91,7 +91,7 @@ async function bindUdp(bind: Address): Promise<UdpSocket> {
   return udp;
 }
 
-/** Nearly every datagram goes to a numeric address, and that needs neither a resolver nor another turn of the loop. */
+/** Nearly every datagram goes to an IP address, which needs neither a resolver nor another event loop turn. */
 function lookupAtOnce(
   host: string,
   options: LookupOneOptions,
@@ -102,7 +102,7 @@ function lookupAtOnce(
   else done(null, host, family);
 }
 
-async function settled(socket: Server | UdpSocket, event: string, bind: Address): Promise<void> {
+async function listening(socket: Server | UdpSocket, event: string, bind: Address): Promise<void> {
   try {
     await once(socket, event);
   } catch (error) {
@@ -112,9 +112,9 @@ async function settled(socket: Server | UdpSocket, event: string, bind: Address)
 }
 
 /**
- * Outgoing sockets read into one buffer that all of them share: what was read is handed over before anybody reads again.
- * That spares Node's stream machinery and a fresh 64 KiB buffer for each read, about a quarter of the cost of a small
- * message. Node offers it for outgoing sockets only.
+ * Outgoing sockets read into one shared buffer: each chunk is consumed before the next read. This avoids Node's stream
+ * machinery and a new 64 KiB buffer per read, about a quarter of the cost of a small message. Node supports it for
+ * outgoing sockets only.
  */
 const sharedBuffer = Buffer.alloc(64 * 1_024);
 const receivers = new WeakMap<Socket, { chunk: (bytes: Uint8Array) => void }>();
@@ -129,14 +129,14 @@ function sharedReading(receiver: { chunk: (bytes: Uint8Array) => void }): OnRead
   };
 }
 
-/** Hands over whatever arrives; a chunk is only valid during the call. */
+/** Calls `chunk` for received bytes; they are only valid during the call. */
 export function receive(socket: Socket, chunk: (bytes: Uint8Array) => void): void {
   const receiver = receivers.get(socket);
   if (receiver === undefined) socket.on('data', chunk);
   else receiver.chunk = chunk;
 }
 
-/** Calls back once: with the connected socket, or with the reason why there is none. */
+/** Calls back once, with the connected socket or the reason of the failure. */
 export function dial(
   to: Address,
   tls: TlsOptions | undefined,
@@ -150,7 +150,7 @@ export function dial(
     done(connected, reason);
   };
   socket.once(tls === undefined ? 'connect' : 'secureConnect', () => settle(socket, ''));
-  // Stays attached: an error after the failure, or on a socket that nobody wants any more, must not end the process.
+  // Stays attached: an error after the callback must not end the process.
   socket.on('error', (error: NodeJS.ErrnoException) => settle(undefined, reasonOf(error)));
   socket.once('close', () => settle(undefined, 'closed while connecting'));
   return socket;

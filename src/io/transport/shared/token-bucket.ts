@@ -1,4 +1,4 @@
-/** A token bucket; time is an argument. Never sleeps, never goes below zero. */
+/** A token bucket. Time is an argument; the tokens never fall below zero. */
 import { assert } from '../../../base/assert.ts';
 
 export class TokenBucket {

@@ -1,6 +1,6 @@
 /**
- * Named counters that only grow; every rejection has its own name `rejected.<reason>`, so that an operator can tell an
- * attack from a misconfiguration.
+ * Named counters that only grow. Every rejection has a counter `rejected.<reason>`, so that an operator can distinguish
+ * an attack from a misconfiguration.
  */
 
 export type Rejection =
@@ -28,7 +28,7 @@ export type Rejection =
 
 export class TransportCounters {
   readonly #values = new Map<string, number>();
-  /** Plain fields, because these are counted for each message. */
+  /** Plain fields, because they change with each message. */
   readonly traffic = {
     'messages.received': 0,
     'messages.sent': 0,

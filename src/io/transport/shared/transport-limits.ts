@@ -1,5 +1,5 @@
 /**
- * Every bound of the transport. One that a peer can reach is refused with a counter; one that a caller can reach is
+ * All bounds of the transport. Beyond a bound the input of a peer is rejected with a counter, and a caller gets
  * backpressure or CAPACITY.
  */
 
@@ -7,11 +7,11 @@ export type TransportLimits = {
   /** One message on the wire, after compression. */
   readonly messageBytesMax: number;
   readonly decompressedBytesMax: number;
-  /** Raw bytes per compressed byte: a sender that would exceed it sends the body as it is. */
+  /** Raw bytes per compressed byte; a sender sends a body beyond it uncompressed. */
   readonly decompressRatioMax: number;
-  /** All connections together: bodies that are being decompressed. */
+  /** Bodies that are being decompressed, all connections together. */
   readonly decompressTotalBytesMax: number;
-  /** Bodies from this size on are worth compressing. */
+  /** Bodies from this size on are compressed. */
   readonly compressFromBytes: number;
   readonly reassemblyBytesMax: number;
   /** All connections together. */
@@ -20,7 +20,7 @@ export type TransportLimits = {
   readonly requestsInFlightMax: number;
   readonly requestsInboundMax: number;
   readonly streamsMax: number;
-  /** Messages of one identity over connections; the bucket holds one second of it. */
+  /** Messages of one identity over connections; the burst is one second. */
   readonly streamMessagesPerSecond: number;
   readonly connectionsMax: number;
   readonly handshakesMax: number;
@@ -29,22 +29,22 @@ export type TransportLimits = {
   readonly connectMs: number;
   readonly backoffMsMin: number;
   readonly backoffMsMax: number;
-  /** Silence after which a ping is sent while something is under way; eight times as long while nothing is. */
+  /** Time without received bytes after which a ping is sent; eight times as long on an idle connection. */
   readonly keepaliveMs: number;
-  /** Silence after which a connection is given up on which something is under way, the unanswered ping included. */
+  /** Time without received bytes, the unanswered ping included, after which a busy connection is closed. */
   readonly silenceMsMax: number;
   readonly idleMsMax: number;
-  /** What may wait for a connection that is being made. */
+  /** Items that wait for a connection that is being dialed. */
   readonly waitingMax: number;
   readonly waitingBytesMax: number;
   readonly peersMax: number;
   readonly sessionsMax: number;
   readonly sessionMessagesMax: number;
   readonly sessionMsMax: number;
-  /** Before authentication, all senders together: known sessions, and sessions nobody has vouched for. */
+  /** Before authentication, all senders together: of proven sessions, and of unproven ones. */
   readonly datagramsPerSecond: number;
-  readonly strangersPerSecond: number;
-  /** After authentication, each identity. */
+  readonly unprovenPerSecond: number;
+  /** After authentication, per identity. */
   readonly datagramsPerIdentityPerSecond: number;
 };
 
@@ -81,6 +81,6 @@ export const defaultTransportLimits: TransportLimits = {
   sessionMessagesMax: 2 ** 24,
   sessionMsMax: 60 * 60_000,
   datagramsPerSecond: 50_000,
-  strangersPerSecond: 2_000,
+  unprovenPerSecond: 2_000,
   datagramsPerIdentityPerSecond: 5_000,
 };
