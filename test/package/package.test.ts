@@ -35,7 +35,7 @@ before(async () => {
   await run(root, 'npm', 'pack', '--pack-destination', folder);
   const tarball = readdirSync(folder).find((name) => name.endsWith('.tgz'));
   assert.ok(tarball !== undefined, 'npm pack made no tarball');
-  writeFileSync(join(consumer, 'package.json'), JSON.stringify({ private: true, type: 'module' }));
+  await run(consumer, 'npm', 'init', '-y');
   await run(consumer, 'npm', 'install', '--no-audit', '--no-fund', '--prefer-offline', join(folder, tarball));
 });
 after(() => rmSync(folder, { recursive: true, force: true }));
@@ -74,18 +74,18 @@ describe('the packed package', () => {
   });
 
   it('runs the program of the README, with its threads started from built files', async () => {
-    writeFileSync(join(consumer, 'program.ts'), readmeProgram());
-    assert.match(await run(consumer, 'node', 'program.ts'), readmeOutput);
+    writeFileSync(join(consumer, 'counter.mts'), readmeProgram());
+    assert.match(await run(consumer, 'node', 'counter.mts'), readmeOutput);
   });
 
   it('is typed: the program of the README compiles, a wrong one does not', async () => {
     const wrong = "import { nodeOptions } from 'remuster';\nnodeOptions({ probeIntervalMs: 'soon' });\n";
-    writeFileSync(join(consumer, 'typed.ts'), readmeProgram());
+    writeFileSync(join(consumer, 'typed.mts'), readmeProgram());
     writeFileSync(join(consumer, 'primes.ts'), readmeWorkflow());
     writeFileSync(join(consumer, 'entries.ts'), entries.map((entry) => `import '${entry}';`).join('\n'));
     const flags = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2024', '--types', 'node'];
     const roots = ['--typeRoots', join(root, 'node_modules/@types')];
-    await run(consumer, 'tsc', ...flags, ...roots, 'typed.ts', 'primes.ts', 'entries.ts');
+    await run(consumer, 'tsc', ...flags, ...roots, 'typed.mts', 'primes.ts', 'entries.ts');
     writeFileSync(join(consumer, 'wrong.ts'), wrong);
     await assert.rejects(run(consumer, 'tsc', ...flags, ...roots, 'wrong.ts'), /TS2322/);
   });
