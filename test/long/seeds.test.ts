@@ -1,10 +1,10 @@
 /**
- * More seeds of every registered scenario than the fast tier runs, and others. They are the same each time, so that a
- * failure belongs to a change; `npm run prove seeds` looks for new ones.
+ * Five times as many seeds of every registered scenario as in the fast tier, and other ones. They are fixed, so that a
+ * failure belongs to a change; `npm run prove seeds` runs new ones.
  */
 import { describe } from 'node:test';
 import { testRegisteredScenarios } from '../simulation/scenario/registered-scenarios.ts';
 
-describe('further seeds of every scenario', () => {
+describe('a simulated cluster with further seeds', () => {
   testRegisteredScenarios(() => true, { firstSeed: 1_001, times: 5 });
 });

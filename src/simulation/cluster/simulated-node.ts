@@ -35,7 +35,7 @@ export type SimulatedNodeOptions = {
   readonly booted?: (node: SimulatedNode) => void;
   /** On top of the defaults. */
   readonly options?: Partial<NodeOptions>;
-  /** Lets a workload listen in; see greetings.ts. */
+  /** Lets a workload observe the ports. */
   readonly wrap?: (streams: Streams, datagrams: Datagrams, identity: Identity) => WrappedPorts;
 };
 

@@ -31,5 +31,7 @@ export const leaderFaults = {
   killLeader: repeatedly(3_000, (context) => crashNode(context, leaderNameOf(context.world), 5_000)),
 
   /** Strikes often enough to crash the manager before it has added other members. */
-  killFounder: repeatedly(20, (context) => crashNode(context, bootstrappingManager(context.world), 12_000)),
+  killBootstrappingManager: repeatedly(20, (context) =>
+    crashNode(context, bootstrappingManager(context.world), 12_000),
+  ),
 } as const satisfies Readonly<Record<string, Fault>>;

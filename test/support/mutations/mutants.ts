@@ -1,8 +1,6 @@
 /**
- * Deliberate bugs as data; loads a source file with one applied, in a process of its own, because a loaded module
- * stays. Never edits the disk.
- *
- * Each names the scenario that must find it and the properties that may be the one that speaks.
+ * Mutants: deliberate bugs as data. A source file is loaded with one applied, in a process of its own, because a loaded
+ * module stays loaded. Never edits a file. Each mutant names the scenario and the properties that must find it.
  */
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -11,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 
 type Edit = {
   readonly file: string;
-  /** Must be there exactly once. */
+  /** Occurs exactly once in the file. */
   readonly find: string;
   readonly replace: string;
 };
@@ -19,17 +17,17 @@ type Edit = {
 export type Mutant = Edit & {
   readonly name: string;
   readonly why: string;
-  /** Where several places guard against the same mistake. */
+  /** Further edits, where several places guard against the same bug. */
   readonly also?: readonly Edit[];
   readonly scenario: string;
   readonly properties: readonly string[];
-  /** Where an honest search from seed 1 on has found it. */
+  /** The first seed that finds it in a search from seed 1 on. */
   readonly seed: number;
 };
 
 export type MutantReport = {
   readonly seedsRun: number;
-  /** Absent: not caught. */
+  /** Undefined if no seed found it. */
   readonly caught?: { readonly seed: number; readonly property: string; readonly message: string };
 };
 
@@ -41,8 +39,8 @@ export function readMutants(): readonly Mutant[] {
   return JSON.parse(readFileSync(mutantsFile, 'utf8')) as readonly Mutant[];
 }
 
-/** From now on the files of the mutant are loaded with the bug in them. Call before anything imports them. */
-function plant(mutant: Mutant): { readonly wasPlanted: () => boolean } {
+/** From now on the files of the mutant are loaded with the bug. Must be called before they are imported. */
+function inject(mutant: Mutant): { readonly isInjected: () => boolean } {
   const edits = [mutant, ...(mutant.also ?? [])];
   const left = new Set(edits.map(({ file }) => new URL(file, sourceRoot).href));
   registerHooks({
@@ -53,30 +51,31 @@ function plant(mutant: Mutant): { readonly wasPlanted: () => boolean } {
       let text = loaded.source instanceof Uint8Array ? new TextDecoder().decode(loaded.source) : '';
       for (const { file, find, replace } of own) {
         const parts = text.split(find);
-        if (parts.length !== 2) throw new Error(`${file} has ${parts.length - 1} places for this mutant, not one`);
+        if (parts.length !== 2)
+          throw new Error(`${file} contains the lines of this mutant ${parts.length - 1} times, not once`);
         text = parts.join(replace);
       }
       left.delete(wanted);
       return { ...loaded, source: text };
     },
   });
-  return { wasPlanted: () => left.size === 0 };
+  return { isInjected: () => left.size === 0 };
 }
 
-/** Seed after seed until one violates a property. With a mutant only in a process that has loaded nothing of ours yet. */
+/** Runs seeds until one violates a property. With a mutant, no module of the sources may be loaded before. */
 export async function searchSeeds(
   mutant: Mutant | undefined,
   scenarioFile: string,
   first: number,
   seeds: number,
 ): Promise<MutantReport> {
-  const plot = mutant === undefined ? undefined : plant(mutant);
+  const injection = mutant === undefined ? undefined : inject(mutant);
   const [{ runSeed }, { parseScenario }, { scenarioCatalog: catalog }] = await Promise.all([
     import('../../simulation/scenario/seed-run.ts'),
     import('../../simulation/scenario/scenario.ts'),
     import('../../simulation/scenario/scenario-catalog.ts'),
   ]);
-  if (plot?.wasPlanted() === false) throw new Error(`nothing has loaded ${mutant?.file}`);
+  if (injection?.isInjected() === false) throw new Error(`no scenario code imports ${mutant?.file}`);
   const scenario = parseScenario(JSON.parse(readFileSync(new URL(scenarioFile, sourceRoot), 'utf8')));
   for (let seed = first; seed < first + seeds; seed++) {
     const { violation } = runSeed({ scenario, seed, catalog });
@@ -91,9 +90,9 @@ export function searchInProcess(
   seeds: { readonly first: number; readonly count: number },
   timeoutMs: number,
 ): Promise<MutantReport> {
-  const words = ['--child', '--mutant', mutant.name, '--first', `${seeds.first}`, '--seeds', `${seeds.count}`];
+  const args = ['--child', '--mutant', mutant.name, '--first', `${seeds.first}`, '--seeds', `${seeds.count}`];
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [script, ...words], { timeout: timeoutMs, killSignal: 'SIGKILL' });
+    const child = spawn(process.execPath, [script, ...args], { timeout: timeoutMs, killSignal: 'SIGKILL' });
     let [out, err] = ['', ''];
     child.stdout.on('data', (chunk: Buffer) => (out += chunk.toString()));
     child.stderr.on('data', (chunk: Buffer) => (err += chunk.toString()));

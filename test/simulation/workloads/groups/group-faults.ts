@@ -140,7 +140,7 @@ export const groupFaults = {
     on(world, groupNode.name, ({ handle }) => handle?.transfer(to, timeoutMs, () => undefined));
   }),
 
-  unwell: repeatedly(4_000, ({ world, random }) => {
+  unhealthyVoter: repeatedly(4_000, ({ world, random }) => {
     const node = random.pick(world.names);
     const health = random.between(0, 8);
     world.log.add(node, `health score ${health.toFixed(1)}`);
@@ -149,7 +149,7 @@ export const groupFaults = {
   }),
 
   /** A node gets the notice that a process of another node is gone; it is always true. */
-  obituary: repeatedly(1_500, ({ world, random }) => {
+  processGoneNotice: repeatedly(1_500, ({ world, random }) => {
     const [node, gone] = [random.pick(world.names), random.pick(world.names)];
     const last = world.bootCount(gone) - (world.isUp(gone) ? 1 : 0);
     if (last === 0) return;
@@ -157,7 +157,7 @@ export const groupFaults = {
     on(world, node, (groupNode) => groupNode.reportProcessGone(nodeIdAt(world.host(gone).index), last));
   }),
 
-  unrulyMessages: repeatedly(4_000, faultyMessages),
+  messageFaults: repeatedly(4_000, faultyMessages),
   crashAtVote,
 
   /** Restarts the leader. When all voters get notice of the crash at once, several become candidates at once. */
@@ -192,7 +192,7 @@ export const groupFaults = {
   }),
 
   /** One follower receives nothing from the leader, but all others do: it starts elections. */
-  deafFollower: repeatedly(3_000, ({ world, random, after }) => {
+  cutFollower: repeatedly(3_000, ({ world, random, after }) => {
     const leader = leaderNode(world)?.name;
     if (leader === undefined) return;
     const node = random.pick(world.names.filter((name) => name !== leader));
@@ -202,7 +202,7 @@ export const groupFaults = {
   }),
 
   /** One follower receives nothing from the leader, and the other followers restart while it starts elections. */
-  forgetfulVoters: repeatedly(1_500, ({ world, random, after }) => {
+  restartingVoters: repeatedly(1_500, ({ world, random, after }) => {
     const leader = leaderNode(world)?.name;
     if (leader === undefined) return;
     const [node, ...others] = random.shuffled(world.names.filter((name) => name !== leader));
@@ -223,7 +223,7 @@ export const groupFaults = {
   }),
 
   /** Replies reach the leader late, and then the followers receive nothing: late replies must not renew its lease. */
-  lateAnswers: repeatedly(2_500, ({ world, random, after }) => {
+  lateReplies: repeatedly(2_500, ({ world, random, after }) => {
     const leader = leaderNode(world);
     if (leader === undefined) return;
     const node = world.host(leader.name).index;
@@ -262,5 +262,5 @@ export const groupFaults = {
     });
   }),
 
-  partFollowers: isolateFollowers,
+  isolateFollowers,
 } as const satisfies Readonly<Record<string, Fault>>;

@@ -158,7 +158,7 @@ function serviceOf(
   ports: SimulatedPorts,
   context: NodeContext,
 ): Parameters<Streams['serve']>[0] {
-  const random = context.random.fork('mischief');
+  const random = context.random.fork('message-faults');
   const refuse = (): never => {
     throw new Error('voters only notify each other');
   };

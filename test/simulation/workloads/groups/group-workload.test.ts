@@ -52,7 +52,15 @@ describe('a simulated group', () => {
   });
 
   it('reports restored states, failed attempts and many leaders under faults', () => {
-    const faults = ['crashLeader', 'quickRestart', 'stallLeader', 'cutLeader', 'transfer', 'changeMembers', 'obituary'];
+    const faults = [
+      'crashLeader',
+      'quickRestart',
+      'stallLeader',
+      'cutLeader',
+      'transfer',
+      'changeMembers',
+      'processGoneNotice',
+    ];
     const scenario = scenarioOf({ nodes: 5, workload: 'groupWithSpares', faults });
     const seen = new Map<string, number>();
     for (let seed = 1; seed <= 6; seed++)
@@ -81,7 +89,7 @@ describe('a simulated group', () => {
   });
 
   it('passes a campaign of all its faults and properties', async () => {
-    const patch = { faults: Object.keys(groupFaults).filter((name) => name !== 'partFollowers'), quietSeconds: 22 };
+    const patch = { faults: Object.keys(groupFaults).filter((name) => name !== 'isolateFollowers'), quietSeconds: 22 };
     const properties = Object.keys(groupProperties).filter((name) => name !== 'leaderIsStable');
     const scenario = scenarioOf({ ...patch, properties: [...properties, 'historiesAreLinearizable'] });
     const scenarios = [{ file: 'test/simulation/group.json', scenario }];

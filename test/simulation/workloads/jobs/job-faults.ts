@@ -13,7 +13,7 @@ export const jobFaults = {
   killBusyWorker: repeatedly(4_000, (context) => crashNode(context, randomBusyWorker(context), 8_000)),
 
   /** A busy worker is paused or partitioned until its units can run elsewhere; then it resumes. */
-  silenceWorker: repeatedly(1_500, (context) => {
+  isolateWorker: repeatedly(1_500, (context) => {
     const { world, random, after } = context;
     const node = randomBusyWorker(context);
     if (node === undefined) return;
@@ -28,7 +28,7 @@ export const jobFaults = {
   }),
 
   /** The leader is paused or partitioned, and resumes when another manager leads. */
-  silenceLeader: repeatedly(5_000, (context) => {
+  isolateLeader: repeatedly(5_000, (context) => {
     const { world, random, after } = context;
     const node = leaderNameOf(world);
     if (node === undefined) return;

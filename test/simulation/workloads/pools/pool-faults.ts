@@ -39,7 +39,7 @@ function anyMove(world: SimulatedWorld<unknown>, random: Random): ContainerRecor
 
 export const poolFaults = {
   /** Crashes the owner, the target or the leader while a container moves. */
-  killMover: repeatedly(400, (context) => {
+  killDuringMove: repeatedly(400, (context) => {
     const { world, random } = context;
     const record = anyMove(world, random);
     if (record === undefined || !random.chance(0.2)) return;
@@ -50,7 +50,7 @@ export const poolFaults = {
   }),
 
   /** Crashes the leader or the new owner while a container is recovered. */
-  killInRecovery: repeatedly(400, (context) => {
+  killDuringRecovery: repeatedly(400, (context) => {
     const { world, random } = context;
     const opening = recordsOf(world).filter(({ phase, opening }) => phase === 'opening' && opening !== 'init');
     if (opening.length === 0 || !random.chance(0.2)) return;
@@ -63,7 +63,7 @@ export const poolFaults = {
    * An owner is paused or partitioned until its containers can have new owners; then it resumes, and may reach replicas
    * before it learns of its successor.
    */
-  silenceOwner: repeatedly(7_000, (context) => {
+  isolateOwner: repeatedly(7_000, (context) => {
     const { world, random, after } = context;
     const owners = recordsOf(world).flatMap(({ owner }) => nameOf(world, owner?.node) ?? []);
     const node = owners.length === 0 ? undefined : random.pick(owners);
@@ -81,7 +81,7 @@ export const poolFaults = {
    * An owner is partitioned from its replicas and serves without them, and crashes when the partition heals: only it has
    * the writes that it acknowledged meanwhile.
    */
-  killAhead: repeatedly(8_000, (context) => {
+  killIsolatedOwner: repeatedly(8_000, (context) => {
     const { world, random, after } = context;
     const records = recordsOf(world).filter(({ copies }) => copies.length > 1);
     const node = records.length === 0 ? undefined : nameOf(world, random.pick(records).owner?.node);
