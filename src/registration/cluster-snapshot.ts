@@ -1,6 +1,6 @@
 /**
- * What a node reads at one revision before it decides about itself, and what changes of its own keys mean. Read from the
- * leader, never from a local copy, which could lag behind its own removal.
+ * What a node reads at one revision before it decides about its registration, and what watched changes of its own keys
+ * mean. Read through the leader, never from a local copy, which could lag behind the removal of the node.
  */
 import { type Done, success } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
@@ -23,7 +23,7 @@ import {
   readNodeState,
 } from './registration-records.ts';
 
-/** A key that exists. Its record is undefined when it cannot be read. */
+/** An existing key. Its record is undefined if it is malformed. */
 export type StoredRecord<Record> = { readonly entry: RegistryEntry; readonly record: Record | undefined };
 
 export type ClusterSnapshot = {
@@ -32,15 +32,15 @@ export type ClusterSnapshot = {
   readonly registration: StoredRecord<RegistrationRecord> | undefined;
   readonly state: StoredRecord<NodeStateRecord> | undefined;
   readonly epoch: StoredRecord<EpochRecord> | undefined;
-  /** Of all other registrations the one that has been there for longest. */
+  /** The oldest registration of another node. */
   readonly oldestPeer: RegistryEntry | undefined;
-  /** Of the present leader, as far as this node knows; 0 when it knows nothing. */
+  /** Term of the leader, as far as this node knows; 0 if it knows of none. */
   readonly term: number;
   readonly wallMs: number;
 };
 
-type Outside = Pick<ClusterSnapshot, 'term' | 'wallMs'>;
-type Found = {
+type Environment = Pick<ClusterSnapshot, 'term' | 'wallMs'>;
+type RawSnapshot = {
   readonly revision: number;
   readonly registrations: readonly RegistryEntry[];
   readonly state: RegistryEntry | undefined;
@@ -53,7 +53,7 @@ export function readClusterSnapshot(
   registry: Pick<Registry, 'range' | 'transact'>,
   self: NodeId,
   timeoutMs: number,
-  outside: () => Outside,
+  environment: () => Environment,
   done: Done<ClusterSnapshot>,
 ): void {
   const reads = [
@@ -72,18 +72,18 @@ export function readClusterSnapshot(
       state: state?.[0],
       epoch: epoch?.[0],
     };
-    done(success(pictureOf(self, found, outside())));
+    done(success(snapshotOf(self, found, environment())));
   });
 }
 
-function pictureOf(self: NodeId, found: Found, outside: Outside): ClusterSnapshot {
+function snapshotOf(self: NodeId, found: RawSnapshot, environment: Environment): ClusterSnapshot {
   const registration = found.registrations.find(
     (entry) => entry.key === clusterKey({ kind: 'registration', node: self }),
   );
   const { state } = found;
   const others = found.registrations.filter((entry) => entry.key !== registration?.key);
   return {
-    ...outside,
+    ...environment,
     revision: found.revision,
     registration: registration && { entry: registration, record: readRegistration(registration.value) },
     state: state && { entry: state, record: readNodeState(state.value) },
@@ -97,12 +97,12 @@ function entriesOf(result: TransactionResult['results'][number]): readonly Regis
 }
 
 export type OwnKeyChanges = {
-  /** Another process has written or deleted the registration, or the state says what only a look can tell. */
+  /** Another process has changed the registration, or the state is malformed or lost: the snapshot must be read again. */
   readonly needsReread: boolean;
   readonly state: { readonly record: NodeStateRecord; readonly modRevision: number } | undefined;
 };
 
-/** What changes of the node's own keys mean to it. What it wrote itself, or has seen before, is skipped. */
+/** Interprets changes of the node's own keys. Skips revisions that the node has written or seen. */
 export function ownKeyChanges(
   changes: readonly RegistryChange[],
   known: { readonly registration: number; readonly state: number },

@@ -20,8 +20,8 @@ export class ExpiryWorkerHost {
   readonly #options: RegistrationOptions;
   readonly #event: (event: NodeLost) => void;
   readonly #loop: Loop<ExpiryInput, ExpiryEffect, 'wake'>;
-  #unlead: Cancel = () => {};
-  #unfollow: Cancel = () => {};
+  #unwatchLeadership: Cancel = () => {};
+  #stopInformer: Cancel = () => {};
 
   constructor(
     ports: ExpiryWorkerPorts,
@@ -41,31 +41,31 @@ export class ExpiryWorkerHost {
 
   start(): void {
     const { leadership } = this.#ports;
-    this.#unlead = leadership.watch({
-      elected: () => this.#loop.feed({ kind: 'leading' }),
-      lost: () => this.#loop.feed({ kind: 'following' }),
+    this.#unwatchLeadership = leadership.watch({
+      elected: () => this.#loop.feed({ kind: 'elected' }),
+      lost: () => this.#loop.feed({ kind: 'leadershipLost' }),
     });
-    if (leadership.isLeading()) this.#loop.feed({ kind: 'leading' });
+    if (leadership.isLeading()) this.#loop.feed({ kind: 'elected' });
   }
 
   stop(): void {
     this.#loop.stop();
-    this.#unlead();
-    this.#unfollow();
+    this.#unwatchLeadership();
+    this.#stopInformer();
   }
 
   #perform(effect: ExpiryEffect): void {
     const { registry, clock } = this.#ports;
     switch (effect.kind) {
-      case 'follow':
-        this.#unfollow();
-        this.#unfollow = startInformer(registry, clock, keyRanges.roster, {
+      case 'startInformer':
+        this.#stopInformer();
+        this.#stopInformer = startInformer(registry, clock, keyRanges.nodeDirectory, {
           loaded: (entries) => this.#loop.feed({ kind: 'loaded', entries }),
           changed: (changes) => this.#loop.feed({ kind: 'changed', changes }),
         });
         return;
-      case 'unfollow':
-        return this.#unfollow();
+      case 'stopInformer':
+        return this.#stopInformer();
       case 'write':
         return this.#write(effect);
       case 'event':
@@ -75,7 +75,7 @@ export class ExpiryWorkerHost {
     }
   }
 
-  /** Its guards would hold for anybody; but only the leader has waited long enough. */
+  /** The guards of the transaction hold for any node, but only the leader has waited long enough. */
   #write({ call, transaction }: Extract<ExpiryEffect, { kind: 'write' }>): void {
     const { registry, clock, leadership } = this.#ports;
     if (!leadership.isLeading()) {

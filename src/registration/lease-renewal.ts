@@ -1,6 +1,6 @@
 /**
- * Renews the lease of the registration and knows until when it certainly holds, counted from sending the last good
- * renewal. The registry received it later, so its own count ends later. Never gives up.
+ * Renews the lease of the registration, and tracks until when it certainly holds. That time counts from sending the last
+ * successful renewal, so it ends before the registry expires the lease. Never gives up.
  */
 import type { Outcome } from '../base/errors.ts';
 import type { Random } from '../base/random.ts';
@@ -8,27 +8,27 @@ import type { LeaseId } from '../base/registry.ts';
 import type { RegistrationOutbox } from './registration-types.ts';
 import type { RegistrationOptions } from './registration-options.ts';
 
-const formerLeasesMax = 16;
+const previousLeasesMax = 16;
 
 export class LeaseRenewal {
   readonly #options: RegistrationOptions;
   readonly #random: Random;
-  readonly #out: RegistrationOutbox;
-  /** All of this life, so that an answer that came late is recognised. */
+  readonly #outbox: RegistrationOutbox;
+  /** The latest leases of this process, so that the effect of a lost reply is recognised. */
   readonly #leases = new Set<LeaseId>();
   #lease: LeaseId | undefined;
-  /** Less than one if the registry grants less than was asked for. */
-  #share = 1;
-  #goodSentMs = 0;
+  /** Granted TTL by requested TTL, at most 1. */
+  #grantedRatio = 1;
+  #renewedSentMs = 0;
   #call: number | undefined;
   #sentMs = 0;
   #failures = 0;
   #lastFailureMs = 0;
 
-  constructor(options: RegistrationOptions, random: Random, out: RegistrationOutbox) {
+  constructor(options: RegistrationOptions, random: Random, outbox: RegistrationOutbox) {
     this.#options = options;
     this.#random = random;
-    this.#out = out;
+    this.#outbox = outbox;
   }
 
   get lease(): LeaseId | undefined {
@@ -46,41 +46,41 @@ export class LeaseRenewal {
   begin(lease: LeaseId, sentMs: number, grantedMs: number): void {
     this.#lease = lease;
     this.#leases.add(lease);
-    for (const oldest of this.#leases) if (this.#leases.size > formerLeasesMax) this.#leases.delete(oldest);
-    this.#share = Math.min(1, grantedMs / this.#options.ttlMs);
-    this.#goodSentMs = sentMs;
+    for (const oldest of this.#leases) if (this.#leases.size > previousLeasesMax) this.#leases.delete(oldest);
+    this.#grantedRatio = Math.min(1, grantedMs / this.#options.ttlMs);
+    this.#renewedSentMs = sentMs;
     this.#call = undefined;
-    this.#succeeded(lease);
+    this.#onSuccess(lease);
   }
 
-  /** The registry does not know the lease any more, or nobody needs it. */
+  /** The lease has expired, or is no longer needed. */
   end(): void {
     this.#lease = undefined;
   }
 
   onDue(lease: LeaseId): void {
     if (lease !== this.#lease || this.#call !== undefined) return;
-    this.#call = this.#out.newCall();
-    this.#sentMs = this.#out.nowMs;
-    this.#out.push({ kind: 'renew', call: this.#call, lease });
+    this.#call = this.#outbox.newCall();
+    this.#sentMs = this.#outbox.nowMs;
+    this.#outbox.push({ kind: 'renew', call: this.#call, lease });
   }
 
-  /** Undefined: nobody waits for this answer any more. */
-  onReply(call: number, outcome: Outcome<unknown>): 'good' | 'failed' | 'expired' | undefined {
+  /** Undefined for a reply that is no longer waited for. */
+  onReply(call: number, outcome: Outcome<unknown>): 'renewed' | 'failed' | 'expired' | undefined {
     const lease = this.#lease;
     if (call !== this.#call || lease === undefined) return undefined;
     this.#call = undefined;
     if (outcome.ok) {
-      this.#goodSentMs = Math.max(this.#goodSentMs, this.#sentMs);
-      this.#succeeded(lease);
-      return 'good';
+      this.#renewedSentMs = Math.max(this.#renewedSentMs, this.#sentMs);
+      this.#onSuccess(lease);
+      return 'renewed';
     }
-    this.#lastFailureMs = this.#out.nowMs;
+    this.#lastFailureMs = this.#outbox.nowMs;
     if (outcome.error.code === 'LEASE_EXPIRED') {
       this.end();
       return 'expired';
     }
-    this.#out.scheduleIn(registrationBackoffMs(this.#options, this.#failures, this.#random) * this.#share, {
+    this.#outbox.scheduleIn(registrationBackoffMs(this.#options, this.#failures, this.#random) * this.#grantedRatio, {
       kind: 'renew',
       lease,
     });
@@ -88,30 +88,30 @@ export class LeaseRenewal {
     return 'failed';
   }
 
-  /** Nobody else can have been given what we hold. */
+  /** No other node can have taken over from this one. */
   isCertainlyHeld(nowMs: number): boolean {
-    return this.#lease !== undefined && nowMs < this.#goodSentMs + this.#options.certainForMs * this.#share;
+    return this.#lease !== undefined && nowMs < this.#renewedSentMs + this.#options.certainForMs * this.#grantedRatio;
   }
 
   isOver(nowMs: number): boolean {
-    return this.#lease === undefined || this.sinceRenewalMs(nowMs) > this.#options.ttlMs * this.#share;
+    return this.#lease === undefined || this.sinceRenewalMs(nowMs) > this.#options.ttlMs * this.#grantedRatio;
   }
 
   sinceRenewalMs(nowMs: number): number {
-    return nowMs - this.#goodSentMs;
+    return nowMs - this.#renewedSentMs;
   }
 
-  #succeeded(lease: LeaseId): void {
+  #onSuccess(lease: LeaseId): void {
     this.#failures = 0;
     const { renewAfterMs, certainForMs, ttlMs } = this.#options;
-    const sinceSentMs = this.sinceRenewalMs(this.#out.nowMs);
-    this.#out.scheduleIn(renewAfterMs * this.#share, { kind: 'renew', lease });
-    this.#out.scheduleIn(certainForMs * this.#share - sinceSentMs, { kind: 'lease' });
-    this.#out.scheduleIn(ttlMs * this.#share - sinceSentMs + 1, { kind: 'lease' });
+    const sinceSentMs = this.sinceRenewalMs(this.#outbox.nowMs);
+    this.#outbox.scheduleIn(renewAfterMs * this.#grantedRatio, { kind: 'renew', lease });
+    this.#outbox.scheduleIn(certainForMs * this.#grantedRatio - sinceSentMs, { kind: 'lease' });
+    this.#outbox.scheduleIn(ttlMs * this.#grantedRatio - sinceSentMs + 1, { kind: 'lease' });
   }
 }
 
-/** Doubles up to the maximum. The jitter only shortens, so that the maximum is one. */
+/** Doubles up to the maximum. Jitter only shortens the delay, so it never exceeds the maximum. */
 export function registrationBackoffMs(
   { backoffMinMs, backoffMaxMs }: Pick<RegistrationOptions, 'backoffMinMs' | 'backoffMaxMs'>,
   failures: number,

@@ -1,4 +1,4 @@
-/** Letting a drained node work again, and when that is refused. */
+/** The activation of a drained node by an operator, and its refusals. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Outcome } from '../base/errors.ts';
@@ -6,7 +6,7 @@ import { type NodeId, parseNodeId } from '../base/ids.ts';
 import { activateNodeState } from './node-activation.ts';
 import {
   type RegistrationTestCluster,
-  running,
+  startedCluster,
   setMode,
   ttlMs,
 } from '../../test/support/registration/registration-cluster.ts';
@@ -25,32 +25,32 @@ function refusal(outcome: Outcome<unknown>): string {
   return outcome.ok ? 'no refusal' : `${outcome.error.code} ${outcome.error.message}`;
 }
 
-describe('activate', () => {
-  test('a node that returned too late works again after it', () => {
-    const cluster = running(['a', 'b']);
+describe('activateNodeState', () => {
+  test('activates a late return', () => {
+    const cluster = startedCluster(['a', 'b']);
     cluster.crash('b');
     cluster.run(3 * ttlMs);
     const id = cluster.node('b').id;
     assert.match(refusal(activate(cluster, id)), /^PRECONDITION .*not registered/);
     cluster.start('b');
     cluster.run(1_000);
-    assert.equal(cluster.standing('b'), 'drained stale_restart');
+    assert.equal(cluster.statusOf('b'), 'drained stale_restart');
     assert.ok(activate(cluster, id, 'disk replaced').ok);
     cluster.run(1_000);
-    assert.equal(cluster.standing('b'), 'active admin_activate');
-    assert.equal(cluster.row('b')?.state?.record?.note, 'disk replaced');
+    assert.equal(cluster.statusOf('b'), 'active admin_activate');
+    assert.equal(cluster.entry('b')?.state?.record?.note, 'disk replaced');
     assert.ok(activate(cluster, id).ok, 'twice is no error');
   });
 
-  test('only a drained node can be activated', () => {
-    const cluster = running(['a', 'b']);
+  test('refuses a node that is not drained', () => {
+    const cluster = startedCluster(['a', 'b']);
     setMode(cluster, 'b', 'draining');
     assert.match(refusal(activate(cluster, cluster.node('b').id)), /^PRECONDITION node b is draining, not drained/);
     assert.match(refusal(activate(cluster, parseNodeId('f'.repeat(32)))), /^BAD_ARGUMENT there is no node f+/);
   });
 
-  test('a state that changes in between is looked at again', () => {
-    const cluster = running(['a', 'b']);
+  test('reads the state again after a conflict', () => {
+    const cluster = startedCluster(['a', 'b']);
     setMode(cluster, 'b', 'drained');
     const registry = cluster.registry.connect();
     const transact = registry.transact.bind(registry);

@@ -1,6 +1,4 @@
-/**
- * Sets a drained node to active on an operator's order, from any node. Retries on conflict; already active is no error.
- */
+/** Activates a drained node for an operator, from any node. Retries on conflict; an active node is no error. */
 import { type Done, RemusterError, failure, success } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
 import type { Clock } from '../base/ports.ts';
@@ -11,36 +9,35 @@ import { type NodeStateRecord, noteCharactersMax } from './registration-records.
 import { activateTransaction } from './registration-transactions.ts';
 
 const timeoutMs = 5_000;
-const conflictsMax = 5;
+const conflictRetriesMax = 5;
 
-/** Active already is no error. */
 export function activateNodeState(
   ports: { readonly registry: Pick<Registry, 'range' | 'transact'>; readonly clock: Clock },
   request: { readonly node: NodeId; readonly note?: string },
   done: Done<NodeStateRecord>,
 ): void {
-  attempt(ports, request, conflictsMax, done);
+  attempt(ports, request, conflictRetriesMax, done);
 }
 
 function attempt(
   ports: Parameters<typeof activateNodeState>[0],
   request: Parameters<typeof activateNodeState>[1],
-  conflicts: number,
+  retriesLeft: number,
   done: Done<NodeStateRecord>,
 ): void {
   const { registry, clock } = ports;
-  const outside = (): { term: number; wallMs: number } => ({ term: 0, wallMs: clock.wallMs() });
-  readClusterSnapshot(registry, request.node, timeoutMs, outside, (looked) => {
-    if (!looked.ok) return done(looked);
-    const { registration, state } = looked.value;
-    const former = state?.record;
-    if (registration !== undefined && former?.mode === 'active') return done(success(former));
-    const fault = faultOf(request.node, looked.value);
-    if (fault !== undefined || registration === undefined || state === undefined)
-      return done({ ok: false, error: fault ?? new RemusterError('PRECONDITION', undefined, 'no') });
+  const environment = (): { term: number; wallMs: number } => ({ term: 0, wallMs: clock.wallMs() });
+  readClusterSnapshot(registry, request.node, timeoutMs, environment, (read) => {
+    if (!read.ok) return done(read);
+    const { registration, state } = read.value;
+    const previous = state?.record;
+    if (registration !== undefined && previous?.mode === 'active') return done(success(previous));
+    const refusal = refusalOf(request.node, read.value);
+    if (refusal !== undefined || registration === undefined || state === undefined)
+      return done({ ok: false, error: refusal ?? new RemusterError('PRECONDITION', undefined, 'no') });
     const record: NodeStateRecord = {
-      generation: former?.generation ?? registration.record?.generation ?? 0,
-      epoch: former?.epoch ?? looked.value.epoch?.record?.epoch ?? 0,
+      generation: previous?.generation ?? registration.record?.generation ?? 0,
+      epoch: previous?.epoch ?? read.value.epoch?.record?.epoch ?? 0,
       mode: 'active',
       reason: 'admin_activate',
       lost: false,
@@ -51,13 +48,19 @@ function attempt(
     registry.transact(transaction, { timeoutMs }, (outcome) => {
       if (!outcome.ok) done(outcome);
       else if (outcome.value.succeeded) done(success(record));
-      else if (conflicts > 0) attempt(ports, request, conflicts - 1, done);
-      else done(failure('CAPACITY', 'the state of the node changes too fast'));
+      else if (retriesLeft > 0) attempt(ports, request, retriesLeft - 1, done);
+      else
+        done(
+          failure(
+            'CAPACITY',
+            `the state of node ${registration.record?.name ?? request.node} keeps changing: try again`,
+          ),
+        );
     });
   });
 }
 
-function faultOf(node: NodeId, { registration, state }: ClusterSnapshot): RemusterError | undefined {
+function refusalOf(node: NodeId, { registration, state }: ClusterSnapshot): RemusterError | undefined {
   if (registration === undefined && state === undefined)
     return new RemusterError('BAD_ARGUMENT', `there is no node ${node}`);
   const name = registration?.record?.name ?? node;

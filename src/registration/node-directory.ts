@@ -1,6 +1,6 @@
 /**
- * Registrations and states of all nodes, fed by an informer; may lag. A caller that acts on it compares the revisions
- * it saw.
+ * Registrations and states of all nodes, fed by an informer. It may lag: a caller that acts on an entry compares its
+ * revision in the transaction.
  */
 import type { NodeId } from '../base/ids.ts';
 import type { RegistryChange, RegistryEntry } from '../base/registry.ts';
@@ -73,7 +73,7 @@ export class NodeDirectory {
   }
 }
 
-/** For `members` and for people: `unknown` also means not active. */
+/** The status that `members` shows. `unknown` never means active. */
 export function registrationStatus(node: NodeDirectoryEntry | undefined): NodeMode | 'lost' | 'unknown' {
   if (node?.state?.record === undefined) return 'unknown';
   return node.registration === undefined ? 'lost' : node.state.record.mode;

@@ -1,17 +1,12 @@
 /**
- * The state machine of node modes: joining, active, draining, drained, and the only transitions. Unknown never becomes
- * active by itself.
- *
- * What a node may do for the cluster, and the only ways from one mode to another:
+ * The state machine of node modes and its only transitions. A restarted active node is `joining` until it is ready. A
+ * drained node stays drained until an operator activates it. Unknown never becomes active by itself.
  *
  *   joining ----> active ----> draining ----> drained
  *      |            ^  \                       ^  |
- *      |            |   \_ returned too late __|  |
+ *      |            |   \_____ late return ____|  |
  *      |            +------ admin_activate -------+
- *      +-- returned too late --> drained
- *
- * A restart leads an active node through `joining`: it is here, and not ready yet. Drained stays drained until somebody
- * activates the node, whatever happens meanwhile. What is unknown never becomes active by itself.
+ *      +----- late return -----> drained
  */
 
 export const nodeModes = ['joining', 'active', 'draining', 'drained'] as const;
@@ -30,7 +25,7 @@ export const stateReasons = [
 ] as const;
 export type StateReason = (typeof stateReasons)[number];
 
-/** Where a node comes from: `none` has no record of its state, `unknown` has one that cannot be read. */
+/** The mode before a transition: `none` without a state record, `unknown` if the record is malformed. */
 export type PreviousMode = NodeMode | 'none' | 'unknown';
 
 type Row = Readonly<Record<PreviousMode, NodeMode | undefined>>;
@@ -52,7 +47,7 @@ const restart: Row = {
   draining: 'draining',
   drained: 'drained',
 };
-const tooLate: Row = {
+const lateReturn: Row = {
   none: 'drained',
   unknown: 'drained',
   joining: 'drained',
@@ -60,7 +55,7 @@ const tooLate: Row = {
   draining: 'drained',
   drained: 'drained',
 };
-const nowhere: Row = {
+const noTransition: Row = {
   none: refused,
   unknown: refused,
   joining: refused,
@@ -74,29 +69,29 @@ const table: Readonly<Record<StateReason, Row>> = {
   join: arrival,
   fast_restart: restart,
   full_cluster_restart: restart,
-  stale_restart: tooLate,
-  registration_expired: tooLate,
-  admin_drain: { ...nowhere, active: 'draining', drained: 'drained' },
-  drain_complete: { ...nowhere, draining: 'drained' },
-  admin_activate: { ...nowhere, unknown: 'active', drained: 'active' },
+  stale_restart: lateReturn,
+  registration_expired: lateReturn,
+  admin_drain: { ...noTransition, active: 'draining', drained: 'drained' },
+  drain_complete: { ...noTransition, draining: 'drained' },
+  admin_activate: { ...noTransition, unknown: 'active', drained: 'active' },
 };
 
-/** Undefined: there is no such way. */
+/** Undefined: there is no such transition. */
 export function nextMode(reason: StateReason, from: PreviousMode): NodeMode | undefined {
   return table[reason][from];
 }
 
-/** In these modes a node works on the containers it has; in `active` it also gets others. */
+/** In these modes a node serves the containers that it has; an active node also gets new ones. */
 export function canServeIn(mode: NodeMode): boolean {
   return mode === 'active' || mode === 'draining';
 }
 
-/** The node was drained because it came too late, not because somebody wanted it. */
+/** The node was drained by a late return, not by an operator. */
 export function isLateReturn(reason: StateReason | null): boolean {
   return reason === 'stale_restart' || reason === 'registration_expired';
 }
 
-/** The command that gives a drained node work again, as every place that finds one names it. */
+/** The command that activates a drained node, for hints and messages. */
 export function activateCommand(name: string): string {
   return `remuster node activate ${name}`;
 }

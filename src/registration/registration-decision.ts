@@ -1,18 +1,18 @@
 /**
- * Decides from a snapshot what a node is on arrival: held, taken over, new epoch, drained or fenced. What it rests on
- * is compared in the transaction it returns, so a decision that has become wrong is not carried out; the node reads and
- * decides again.
+ * Decides from a snapshot how a node registers. The transaction compares every record that the decision rests on, so an
+ * outdated decision is never carried out; the node reads again and decides again. Pure.
  *
- *   my registration is there, under my lease            held: nothing to do
- *   it is there, of an earlier life                     taken over; the mode stays
- *   it is gone, and nobody is registered                a new epoch: nobody can have taken over from me
- *   it is gone, and the epoch is another than mine      the same, and somebody was faster
- *   it is gone, and the epoch is still mine             somebody outlived me: drained
- *   never seen here                                     boot, or join
+ *   the registration exists, under the lease of this process   held: nothing to do
+ *   it exists, of an earlier generation                        take it over; the mode stays
+ *   it is gone, and no node is registered                      new epoch: no node can have taken over
+ *   it is gone, and the epoch has changed since                the same; another node started the new epoch
+ *   it is gone, and the epoch is the same                      late return: drained
+ *   no record of this node                                     boot, or join
  *
- * An epoch is a time without a gap in the registrations. A leader of a new term may find registrations that nobody
- * renews, because time stood still while nobody led: the epoch goes on only if a node that lived through it says so
- * (registration-maintenance.ts); otherwise whoever starts first begins a new one. One key decides between the two.
+ * An epoch is a period in which some node was registered without a gap. A new leader may find registrations that no node
+ * renews, because leases do not expire without a leader. The epoch continues only if a survivor of it confirms it
+ * (registration-maintenance.ts); otherwise the first node that registers starts a new epoch. Both write the epoch key,
+ * so one of them wins.
  */
 import { assert } from '../base/assert.ts';
 import type { Identity } from '../base/ports.ts';
@@ -26,12 +26,12 @@ import type { EpochRecord, NodeStateRecord } from './registration-records.ts';
 export type RegistrationContext = {
   readonly identity: Identity;
   readonly policy: Pick<RegistrationOptions, 'rejoin' | 'firstJoin'>;
-  /** This life was registered before. */
+  /** This process has been registered before. */
   readonly wasRegistered: boolean;
-  /** The lease that is held now, and those of this life that were held before. */
+  /** The current lease, and the earlier ones of this process. */
   readonly lease: LeaseId | undefined;
   readonly previousLeases: ReadonlySet<LeaseId>;
-  /** Nobody who lived on has shown up for long enough. */
+  /** No survivor of the epoch has confirmed it within the grace. */
   readonly noSurvivorSeen: boolean;
 };
 
@@ -43,102 +43,103 @@ export type RegistrationDecision =
 
 /** How the node registers. */
 export type RegistrationEntry = {
-  readonly kind: 'enter';
+  readonly kind: 'register';
   readonly mode: NodeMode;
   readonly reason: StateReason;
   readonly note: string;
   readonly epoch: EpochRecord;
   readonly beginsEpoch: boolean;
   readonly compare: readonly RegistryCompare[];
-  /** An earlier life's: it has to end, so that nobody goes on renewing it. */
-  readonly formerLease: LeaseId | undefined;
+  /** The lease of an earlier process of this node: it must be revoked. */
+  readonly previousLease: LeaseId | undefined;
 };
 
-export function decideRegistration(picture: ClusterSnapshot, life: RegistrationContext): RegistrationDecision {
-  const { registration, state } = picture;
-  const { generation } = life.identity;
-  const later = Math.max(registration?.record?.generation ?? 0, state?.record?.generation ?? 0);
-  if (later > generation)
-    return { kind: 'fenced', text: `life ${later} of this node has taken over from ${generation}` };
+export function decideRegistration(snapshot: ClusterSnapshot, context: RegistrationContext): RegistrationDecision {
+  const { registration, state } = snapshot;
+  const { generation } = context.identity;
+  const latest = Math.max(registration?.record?.generation ?? 0, state?.record?.generation ?? 0);
+  if (latest > generation)
+    return { kind: 'fenced', text: `generation ${latest} of this node has superseded generation ${generation}` };
   const lease = registration?.entry.lease;
   if (registration?.record?.generation === generation) {
-    if (lease !== undefined && lease === life.lease && state?.record !== undefined && !state.record.lost)
+    if (lease !== undefined && lease === context.lease && state?.record !== undefined && !state.record.lost)
       return { kind: 'held', state: state.record };
-    if (lease === undefined || (lease !== life.lease && !life.previousLeases.has(lease)))
-      return { kind: 'fenced', text: `another process runs as life ${generation} of this node` };
+    if (lease === undefined || (lease !== context.lease && !context.previousLeases.has(lease)))
+      return { kind: 'fenced', text: `another process runs with generation ${generation} of this node` };
   }
-  const time = continuity(picture, life.noSurvivorSeen);
-  return time.kind === 'wait' ? time : enter(picture, life, time);
+  const epoch = decideEpoch(snapshot, context.noSurvivorSeen);
+  return epoch.kind === 'wait' ? epoch : register(snapshot, context, epoch);
 }
 
-type Continuity = Pick<RegistrationEntry, 'epoch' | 'beginsEpoch'> & { readonly kind: 'known' };
+type EpochDecision = Pick<RegistrationEntry, 'epoch' | 'beginsEpoch'> & { readonly kind: 'known' };
 
-function continuity(
-  picture: ClusterSnapshot,
-  quiet: boolean,
-): Continuity | Extract<RegistrationDecision, { kind: 'wait' }> {
-  const { registration, oldestPeer, term, revision } = picture;
-  const present = picture.epoch?.record;
+function decideEpoch(
+  snapshot: ClusterSnapshot,
+  noSurvivorSeen: boolean,
+): EpochDecision | Extract<RegistrationDecision, { kind: 'wait' }> {
+  const { registration, oldestPeer, term, revision } = snapshot;
+  const current = snapshot.epoch?.record;
   if (registration === undefined && oldestPeer === undefined) {
-    // There were never more epochs than revisions, so this is higher than any that stood where nobody can read it.
-    const epoch = { epoch: (present?.epoch ?? revision) + 1, term: Math.max(term, present?.term ?? 0) };
+    // Each epoch took at least one revision, so this number is higher than that of a malformed epoch record.
+    const epoch = { epoch: (current?.epoch ?? revision) + 1, term: Math.max(term, current?.term ?? 0) };
     return { kind: 'known', epoch, beginsEpoch: true };
   }
-  if (present === undefined) return { kind: 'wait', text: 'nodes are registered, but the epoch cannot be read' };
-  if (term <= present.term) return { kind: 'known', epoch: present, beginsEpoch: false };
-  if (oldestPeer !== undefined && !quiet)
-    return { kind: 'wait', text: 'the leader is new, and nobody has said yet that he lived through the change' };
-  return { kind: 'known', epoch: { epoch: present.epoch + 1, term }, beginsEpoch: true };
+  if (current === undefined) return { kind: 'wait', text: 'nodes are registered, but the epoch record is malformed' };
+  if (term <= current.term) return { kind: 'known', epoch: current, beginsEpoch: false };
+  if (oldestPeer !== undefined && !noSurvivorSeen)
+    return { kind: 'wait', text: 'waiting for a survivor of the previous epoch' };
+  return { kind: 'known', epoch: { epoch: current.epoch + 1, term }, beginsEpoch: true };
 }
 
-function enter(picture: ClusterSnapshot, life: RegistrationContext, time: Continuity): RegistrationEntry {
-  const { registration, state } = picture;
+function register(snapshot: ClusterSnapshot, context: RegistrationContext, epoch: EpochDecision): RegistrationEntry {
+  const { registration, state } = snapshot;
   const from: PreviousMode = state === undefined ? 'none' : (state.record?.mode ?? 'unknown');
-  const cause = causeOf(picture, life, time);
-  const mode = policyOf(cause, from, life, state?.record) ?? nextMode(cause, from);
-  assert(mode !== undefined, `there is no way from ${from} by ${cause}`);
+  const cause = causeOf(snapshot, context, epoch);
+  const mode = modeByPolicy(cause, from, context, state?.record) ?? nextMode(cause, from);
+  assert(mode !== undefined, `no transition from ${from} by ${cause}`);
   const stays = from === mode && (from === 'drained' || from === 'draining');
   const reason = stays ? (state?.record?.reason ?? cause) : from === 'draining' ? 'drain_complete' : cause;
   return {
-    kind: 'enter',
+    kind: 'register',
     mode,
     reason,
     note: stays || reason === 'drain_complete' ? (state?.record?.note ?? '') : '',
-    epoch: time.epoch,
-    beginsEpoch: time.beginsEpoch,
-    compare: guards(picture, life),
-    formerLease: registration?.entry.lease === life.lease ? undefined : registration?.entry.lease,
+    epoch: epoch.epoch,
+    beginsEpoch: epoch.beginsEpoch,
+    compare: guards(snapshot, context),
+    previousLease: registration?.entry.lease === context.lease ? undefined : registration?.entry.lease,
   };
 }
 
 function causeOf(
   { registration, state, oldestPeer }: ClusterSnapshot,
-  life: RegistrationContext,
-  time: Continuity,
+  context: RegistrationContext,
+  epoch: EpochDecision,
 ): StateReason {
-  const firstTime = state === undefined && registration === undefined && !life.wasRegistered;
+  const firstTime = state === undefined && registration === undefined && !context.wasRegistered;
   if (firstTime) return oldestPeer === undefined ? 'boot' : 'join';
-  const sameEpoch = !time.beginsEpoch && (state?.record === undefined || state.record.epoch === time.epoch.epoch);
+  const sameEpoch = !epoch.beginsEpoch && (state?.record === undefined || state.record.epoch === epoch.epoch.epoch);
   if (!sameEpoch) return 'full_cluster_restart';
   if (registration !== undefined && state?.record?.lost !== true) return 'fast_restart';
-  return life.wasRegistered ? 'registration_expired' : 'stale_restart';
+  return context.wasRegistered ? 'registration_expired' : 'stale_restart';
 }
 
-function policyOf(
+function modeByPolicy(
   cause: StateReason,
   from: PreviousMode,
   { policy }: RegistrationContext,
-  former: NodeStateRecord | undefined,
+  previous: NodeStateRecord | undefined,
 ): NodeMode | undefined {
   if (cause === 'join' && policy.firstJoin === 'drained') return 'drained';
-  // Drained for an earlier late return, and started with another policy since: no operator wanted it drained.
-  if (policy.rejoin === 'active' && from === 'drained' && former !== undefined && isLateReturn(former.reason))
+  // Drained by an earlier late return under another policy, not by an operator.
+  if (policy.rejoin === 'active' && from === 'drained' && previous !== undefined && isLateReturn(previous.reason))
     return 'joining';
-  const tooLate = cause === 'stale_restart' || cause === 'registration_expired';
-  return tooLate && policy.rejoin === 'active' && (from === 'active' || from === 'joining') ? 'joining' : undefined;
+  return isLateReturn(cause) && policy.rejoin === 'active' && (from === 'active' || from === 'joining')
+    ? 'joining'
+    : undefined;
 }
 
-/** The judgement holds as long as nobody wrote what it was made of, and the witness was there all the time. */
+/** The decision holds while its records are unchanged and the oldest peer has stayed registered without a gap. */
 function guards(
   { registration, state, epoch, oldestPeer }: ClusterSnapshot,
   { identity }: RegistrationContext,

@@ -19,17 +19,17 @@ import { readClusterSnapshot } from './cluster-snapshot.ts';
 import type { NodeStateRecord } from './registration-records.ts';
 import { Registration } from './registration.ts';
 
-/** What a node does with its registration. */
+/** The callbacks of the node. */
 export type RegistrationHooks = {
   /**
-   * At the start, and after each time in which changes may have been missed: learn again what this node holds. It is
-   * not active before this has succeeded; a failure is retried.
+   * Compares what this node holds with the registry, at the start and after every period in which changes may have been
+   * missed. The node becomes active only after success; a failure is retried.
    */
   reconcile(done: Done<void>): void;
   event(event: RegistrationEvent): void;
-  /** FENCED: another life of this node has taken over, and this process must end. */
+  /** FENCED: another process of this node is registered; this one must end. */
   fenced(error: RemusterError): void;
-  /** The program is wrong. */
+  /** The machine threw: the node must halt. */
   onHalt(error: unknown): void;
 };
 
@@ -48,8 +48,8 @@ export class RegistrationHost {
   readonly #machine: Registration;
   readonly #loop: Loop<RegistrationInput, RegistrationEffect, RegistrationTimer>;
   #watches: readonly Cancel[] = [];
-  #unlead: Cancel = () => {};
-  #left: Done<void> = () => {};
+  #unwatchLeadership: Cancel = () => {};
+  #onLeft: Done<void> = () => {};
 
   constructor(ports: RegistrationPorts, identity: Identity, options: RegistrationOptions, hooks: RegistrationHooks) {
     this.#ports = ports;
@@ -67,29 +67,29 @@ export class RegistrationHost {
 
   start(): void {
     const { leadership } = this.#ports;
-    this.#unlead = leadership.watch({ changed: ({ term }) => this.#loop.feed({ kind: 'term', term }) });
+    this.#unwatchLeadership = leadership.watch({ changed: ({ term }) => this.#loop.feed({ kind: 'term', term }) });
     this.#loop.feed({ kind: 'start' });
   }
 
-  /** The process ends and may be back soon: the registration stays until its time is over. */
+  /** The process ends and may restart soon: the registration stays until its lease expires. */
   stop(): void {
     this.#loop.stop();
     this.#unwatch();
-    this.#unlead();
+    this.#unwatchLeadership();
   }
 
-  /** The node goes for good: it is unregistered and its state forgotten. Drain it first, or what it holds is taken. */
+  /** Removes the node for good, with registration and state. Drain it first, or its containers are taken over. */
   leave(done: Done<void>): void {
-    this.#left = done;
+    this.#onLeft = done;
     this.#loop.feed({ kind: 'leave' });
   }
 
-  /** For `members` and for people; undefined until the registry has answered. */
+  /** Undefined until the registry has replied. */
   get state(): NodeStateRecord | undefined {
     return this.#machine.state;
   }
 
-  /** For keys that shall end together with the registration, such as the load report. */
+  /** For keys that end together with the registration, such as the load report. */
   get lease(): LeaseId | undefined {
     return this.#machine.lease;
   }
@@ -98,8 +98,8 @@ export class RegistrationHost {
     const { registry } = this.#ports;
     const options = { timeoutMs: this.#options.callTimeoutMs };
     switch (effect.kind) {
-      case 'look':
-        return this.#look(effect.call);
+      case 'readSnapshot':
+        return this.#readSnapshot(effect.call);
       case 'grant':
         return registry.grant(this.#options.ttlMs, options, (outcome) =>
           this.#loop.feed({ kind: 'granted', call: effect.call, outcome }),
@@ -113,7 +113,7 @@ export class RegistrationHost {
           this.#loop.feed({ kind: 'renewed', call: effect.call, outcome }),
         );
       case 'revoke':
-        // Whether or not it works: what is not renewed ends by itself.
+        // A failure does no harm: a lease that is not renewed expires.
         return registry.revoke(effect.lease, options, () => {});
       case 'reconcile':
         return this.#hooks.reconcile((outcome) => this.#loop.feed({ kind: 'reconciled', call: effect.call, outcome }));
@@ -124,18 +124,18 @@ export class RegistrationHost {
       case 'event':
       case 'left':
       case 'fenced':
-        return this.#report(effect);
+        return this.#notify(effect);
       default:
         return unreachable(effect);
     }
   }
 
-  #report(effect: Extract<RegistrationEffect, { kind: 'event' | 'left' | 'fenced' }>): void {
+  #notify(effect: Extract<RegistrationEffect, { kind: 'event' | 'left' | 'fenced' }>): void {
     switch (effect.kind) {
       case 'event':
         return this.#hooks.event(effect.event);
       case 'left':
-        return this.#left(effect.outcome);
+        return this.#onLeft(effect.outcome);
       case 'fenced':
         return this.#hooks.fenced(effect.error);
       default:
@@ -143,11 +143,14 @@ export class RegistrationHost {
     }
   }
 
-  #look(call: number): void {
+  #readSnapshot(call: number): void {
     const { registry, clock, leadership } = this.#ports;
-    const outside = (): { term: number; wallMs: number } => ({ term: leadership.view().term, wallMs: clock.wallMs() });
-    readClusterSnapshot(registry, this.#identity.id, this.#options.callTimeoutMs, outside, (outcome) =>
-      this.#loop.feed({ kind: 'looked', call, outcome }),
+    const environment = (): { term: number; wallMs: number } => ({
+      term: leadership.view().term,
+      wallMs: clock.wallMs(),
+    });
+    readClusterSnapshot(registry, this.#identity.id, this.#options.callTimeoutMs, environment, (outcome) =>
+      this.#loop.feed({ kind: 'snapshotRead', call, outcome }),
     );
   }
 

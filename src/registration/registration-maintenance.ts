@@ -1,6 +1,6 @@
 /**
- * Background duties of a registered node: confirm the epoch under each new leader, adopt a newer epoch, rejoin with
- * `rejoin: auto`. One at a time.
+ * Background work of a registered node: confirms the epoch under each new leader, adopts a newer epoch, and rejoins with
+ * `rejoin: auto`. One transaction at a time.
  */
 import type { Outcome } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
@@ -24,70 +24,73 @@ export class RegistrationMaintenance {
   readonly #node: NodeId;
   readonly #options: RegistrationOptions;
   readonly #random: Random;
-  readonly #out: RegistrationOutbox;
+  readonly #outbox: RegistrationOutbox;
   #call: number | undefined;
-  /** The highest that was heard of, and the one under which all was found in order. */
+  /** The highest known term, and the one under which the epoch was confirmed. */
   #term = 0;
-  #keptTerm = -1;
+  #confirmedTerm = -1;
 
-  constructor(node: NodeId, options: RegistrationOptions, random: Random, out: RegistrationOutbox) {
+  constructor(node: NodeId, options: RegistrationOptions, random: Random, outbox: RegistrationOutbox) {
     this.#node = node;
     this.#options = options;
     this.#random = random;
-    this.#out = out;
+    this.#outbox = outbox;
   }
 
   termSeen(term: number): void {
     this.#term = Math.max(this.#term, term);
   }
 
-  /** To be called whenever the node is settled and something may be due. */
+  /** Reads a snapshot if a term is unconfirmed. Call it whenever the node is registered and the term may be new. */
   check(): void {
-    if (this.#call !== undefined || this.#term <= this.#keptTerm) return;
-    this.#call = this.#out.newCall();
-    this.#out.push({ kind: 'look', call: this.#call });
+    if (this.#call !== undefined || this.#term <= this.#confirmedTerm) return;
+    this.#call = this.#outbox.newCall();
+    this.#outbox.push({ kind: 'readSnapshot', call: this.#call });
   }
 
-  /** False: the answer is not for us. */
-  onSnapshot(call: number, outcome: Outcome<ClusterSnapshot>, settled: boolean): boolean {
+  /** False: the reply belongs to another part. */
+  onSnapshot(call: number, outcome: Outcome<ClusterSnapshot>, isRegistered: boolean): boolean {
     if (call !== this.#call) return false;
     this.#call = undefined;
-    if (!outcome.ok) this.#later();
+    if (!outcome.ok) this.#retryLater();
     else {
-      const transaction = duty(this.#node, outcome.value);
-      if (transaction === undefined) this.#keptTerm = Math.max(outcome.value.term, this.#keptTerm);
-      else if (settled) this.#call = this.#out.write(transaction);
+      const transaction = maintenanceTransaction(this.#node, outcome.value);
+      if (transaction === undefined) this.#confirmedTerm = Math.max(outcome.value.term, this.#confirmedTerm);
+      else if (isRegistered) this.#call = this.#outbox.write(transaction);
     }
     return true;
   }
 
-  /** Whether it was carried out or not: the next look tells what is left to do. */
-  onWritten(call: number, outcome: Outcome<TransactionResult>, settled: boolean): boolean {
+  /** Whether the transaction succeeded or not, the next snapshot shows what is left to do. */
+  onWritten(call: number, outcome: Outcome<TransactionResult>, isRegistered: boolean): boolean {
     if (call !== this.#call) return false;
     this.#call = undefined;
-    if (!outcome.ok) this.#later();
-    else if (settled) this.check();
+    if (!outcome.ok) this.#retryLater();
+    else if (isRegistered) this.check();
     return true;
   }
 
-  /** `quietSinceMs`: no renewal has failed since then, and the node was drained. */
-  rejoin(state: OwnStateRecord, registrationRevision: number, quietSinceMs: number, wallMs: number): void {
+  /** With `rejoin: auto`: activates a late return that has been drained, without a failed renewal, for long enough. */
+  rejoin(state: OwnStateRecord, registrationRevision: number, noFailureSinceMs: number, wallMs: number): void {
     if (this.#options.rejoin !== 'auto' || state.record.mode !== 'drained' || !isLateReturn(state.record.reason))
       return;
-    const leftMs = quietSinceMs + this.#options.rejoinHoldMs - this.#out.nowMs;
-    if (leftMs > 0) return this.#out.scheduleIn(leftMs, { kind: 'upkeep' });
-    this.#out.scheduleIn(this.#options.backoffMaxMs + this.#options.callTimeoutMs, { kind: 'upkeep' });
+    const leftMs = noFailureSinceMs + this.#options.rejoinHoldMs - this.#outbox.nowMs;
+    if (leftMs > 0) return this.#outbox.scheduleIn(leftMs, { kind: 'maintenance' });
+    this.#outbox.scheduleIn(this.#options.backoffMaxMs + this.#options.callTimeoutMs, { kind: 'maintenance' });
     if (this.#call !== undefined) return;
-    this.#call = this.#out.write(becomeActiveTransaction(this.#node, state, registrationRevision, wallMs));
+    this.#call = this.#outbox.write(becomeActiveTransaction(this.#node, state, registrationRevision, wallMs));
   }
 
-  #later(): void {
-    this.#out.scheduleIn(registrationBackoffMs(this.#options, 0, this.#random), { kind: 'upkeep' });
+  #retryLater(): void {
+    this.#outbox.scheduleIn(registrationBackoffMs(this.#options, 0, this.#random), { kind: 'maintenance' });
   }
 }
 
-/** Undefined: all is as it should be. */
-function duty(node: NodeId, { state, epoch, term }: ClusterSnapshot): RegistryTransaction | undefined {
+/** Undefined if the epoch is confirmed and adopted. */
+function maintenanceTransaction(
+  node: NodeId,
+  { state, epoch, term }: ClusterSnapshot,
+): RegistryTransaction | undefined {
   if (state?.record === undefined || epoch?.record === undefined) return undefined;
   if (state.record.epoch !== epoch.record.epoch)
     return adoptEpochTransaction(

@@ -1,39 +1,39 @@
 /**
- * Times of registration, all derived from the TTL, so that a short one in a test keeps every relation. Invariant: stop
- * certain < registration over < given to another node.
+ * Times of registration, all derived from the TTL, so that a short TTL in a test keeps every relation. Invariant: a node
+ * doubts its registration before it expires, and it expires before the leader marks the node as lost.
  */
 import { RemusterError } from '../base/errors.ts';
 import { registryLimits } from '../base/registry.ts';
 
-/** What becomes of a node that returns after its registration ran out while others went on. */
+/** The mode of a late return: a node whose registration expired while others stayed registered. */
 export const rejoinPolicies = ['drained', 'active', 'auto'] as const;
 export type RejoinPolicy = (typeof rejoinPolicies)[number];
 
 export type RegistrationOptions = {
   readonly ttlMs: number;
-  /** After a successful renewal. After a failed one only the backoff counts. */
+  /** After a successful renewal; a failed one is retried with backoff. */
   readonly renewAfterMs: number;
   readonly backoffMinMs: number;
   readonly backoffMaxMs: number;
-  /** For one call to the registry. */
+  /** For one registry request. */
   readonly callTimeoutMs: number;
-  /** Since the last good renewal was sent: so long the registration is certainly held. */
+  /** How long the registration certainly holds, counted from sending the last successful renewal. */
   readonly certainForMs: number;
-  /** How much longer than the registration the leader waits before it gives things to others. */
+  /** How long the leader waits after the registration has expired before it marks the node as lost. */
   readonly regrantDelayMs: number;
-  /** For one attempt to confirm what this node holds. */
+  /** For one reconcile of what this node holds. */
   readonly reconcileTimeoutMs: number;
-  /** How long a starting node waits for a sign that somebody lived on while the leader changed. */
+  /** How long a starting node waits after a leader change for a survivor that confirms the epoch. */
   readonly survivorGraceMs: number;
   readonly rejoin: RejoinPolicy;
-  /** With `rejoin: auto`: without a failed renewal. */
+  /** With `rejoin: auto`: how long no renewal may fail before the node activates itself. */
   readonly rejoinHoldMs: number;
-  /** How a node that was never here enters a cluster that is already running. */
+  /** The mode of a node that joins a running cluster for the first time. */
   readonly firstJoin: 'active' | 'drained';
 };
 
 const registrationTtlMs = 32_000;
-const rejoinAfterMs = 60_000;
+const rejoinHoldMs = 60_000;
 
 export function registrationOptions(chosen: Partial<RegistrationOptions> = {}): RegistrationOptions {
   const ttlMs = chosen.ttlMs ?? registrationTtlMs;
@@ -49,7 +49,7 @@ export function registrationOptions(chosen: Partial<RegistrationOptions> = {}): 
     reconcileTimeoutMs: 20_000 * scale,
     survivorGraceMs: 2_000 * scale,
     rejoin: 'drained',
-    rejoinHoldMs: rejoinAfterMs * scale,
+    rejoinHoldMs: rejoinHoldMs * scale,
     firstJoin: 'active',
     ...chosen,
   };
@@ -59,12 +59,15 @@ export function registrationOptions(chosen: Partial<RegistrationOptions> = {}): 
 
 function check({ ttlMs, renewAfterMs, certainForMs, backoffMaxMs, callTimeoutMs }: RegistrationOptions): void {
   if (ttlMs < registryLimits.ttlMsMin || ttlMs > registryLimits.ttlMsMax)
-    throw new RemusterError('BAD_ARGUMENT', `a registration of ${ttlMs} ms is out of bounds`);
+    throw new RemusterError(
+      'BAD_ARGUMENT',
+      `a registration TTL of ${ttlMs} ms is out of bounds: ${registryLimits.ttlMsMin} to ${registryLimits.ttlMsMax} ms`,
+    );
   if (renewAfterMs + callTimeoutMs + backoffMaxMs >= certainForMs)
     throw new RemusterError(
       'BAD_ARGUMENT',
-      'a renewal that fails once must have time for another while the registration is certain',
+      `renewAfterMs + callTimeoutMs + backoffMaxMs must be below certainForMs (${certainForMs} ms): a failed renewal needs time for a retry`,
     );
   if (certainForMs >= ttlMs)
-    throw new RemusterError('BAD_ARGUMENT', 'a registration must be in doubt (certainForMs) before it is over');
+    throw new RemusterError('BAD_ARGUMENT', `certainForMs (${certainForMs} ms) must be below ttlMs (${ttlMs} ms)`);
 }

@@ -1,4 +1,4 @@
-/** What must hold whatever happens, tried on many seeds. A failing seed is named in the message. */
+/** Properties of registration under random faults, on many seeds. The message names a failing seed. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { NodeId } from '../base/ids.ts';
@@ -8,14 +8,14 @@ import { RegistrationTestCluster, ttlMs } from '../../test/support/registration/
 
 const names = ['a', 'b', 'c', 'd', 'e'];
 
-/** Watches the registry as it changes and fails at the first wrong step. */
-class Witness {
+/** Watches the registry and fails at the first registration that breaks the property. */
+class LateReturnChecker {
   readonly #cluster: RegistrationTestCluster;
   readonly #seed: string;
-  /** Who is registered, since which revision. */
+  /** Registered nodes, with the create revision of their registration. */
   readonly #registered = new Map<NodeId, number>();
-  /** At the end of its registration: who else was registered, since when. */
-  readonly #outlivedBy = new Map<NodeId, ReadonlyMap<NodeId, number>>();
+  /** Per node: the other registrations at the moment its own ended. */
+  readonly #survivors = new Map<NodeId, ReadonlyMap<NodeId, number>>();
   ends = 0;
   lateReturns = 0;
 
@@ -27,56 +27,57 @@ class Witness {
         for (const change of changes) {
           const key = parseClusterKey(change.kind === 'put' ? change.entry.key : change.key);
           assert.ok(key?.kind === 'registration');
-          if (change.kind === 'delete') this.#ended(key.node);
-          else if (change.entry.version === 1) this.#began(key.node, change.entry.createRevision);
+          if (change.kind === 'delete') this.#onEnd(key.node);
+          else if (change.entry.version === 1) this.#onStart(key.node, change.entry.createRevision);
         }
       },
       compacted: () => assert.fail('the history is long enough'),
     });
   }
 
-  #ended(node: NodeId): void {
+  #onEnd(node: NodeId): void {
     this.ends += 1;
     this.#registered.delete(node);
-    this.#outlivedBy.set(node, new Map(this.#registered));
+    this.#survivors.set(node, new Map(this.#registered));
   }
 
-  #began(node: NodeId, revision: number): void {
-    const others = this.#outlivedBy.get(node) ?? new Map<NodeId, number>();
-    const heldOn = [...others].filter(([other, since]) => this.#registered.get(other) === since);
+  #onStart(node: NodeId, revision: number): void {
+    const others = this.#survivors.get(node) ?? new Map<NodeId, number>();
+    const stillRegistered = [...others].filter(([other, since]) => this.#registered.get(other) === since);
     this.#registered.set(node, revision);
-    if (heldOn.length === 0) return;
+    if (stillRegistered.length === 0) return;
     this.lateReturns += 1;
     const name = this.#cluster.nameOf(node);
-    assert.match(this.#cluster.standing(name), /^drained /, `seed ${this.#seed}: ${name} was outlived`);
+    assert.match(this.#cluster.statusOf(name), /^drained /, `seed ${this.#seed}: ${name} returned late`);
   }
 }
 
-function disturb(cluster: RegistrationTestCluster, random: Random): void {
+function injectFault(cluster: RegistrationTestCluster, random: Random): void {
   const name = random.pick(names);
   const node = cluster.node(name);
-  const act = random.below(10);
-  if (act < 3) node.side?.interrupt(random.pick([undefined, 'NO_QUORUM', 'DEADLINE', 'NETWORK_TIMEOUT'] as const));
-  else if (act < 4) node.side?.interrupt(undefined, { happens: true });
-  else if (act < 7) node.side?.resume();
+  const fault = random.below(10);
+  if (fault < 3)
+    node.connection?.interrupt(random.pick([undefined, 'NO_QUORUM', 'DEADLINE', 'NETWORK_TIMEOUT'] as const));
+  else if (fault < 4) node.connection?.interrupt(undefined, { happens: true });
+  else if (fault < 7) node.connection?.resume();
   else if (node.host === undefined) cluster.start(name);
   else if (name !== 'a') cluster.crash(name);
 }
 
-describe('properties', () => {
-  test('under random interruptions and restarts no node is active that was given up (200 seeds)', () => {
+describe('registration', () => {
+  test('drains every late return under random interruptions and restarts (200 seeds)', () => {
     let [ends, lateReturns] = [0, 0];
     for (let i = 0; i < 200; i++) {
       const seed = `disturbed ${i}`;
       const random = new Random(seed);
       const cluster = new RegistrationTestCluster(names, {}, { seed });
       for (const node of cluster.nodes.values()) node.rate = random.between(1 / 1.2, 1.2);
-      const witness = new Witness(cluster, seed);
+      const checker = new LateReturnChecker(cluster, seed);
       cluster.lead('a');
       for (const name of names) cluster.start(name);
       for (let step = 0; step < 40; step++) {
         cluster.run(random.between(100, 25_000));
-        disturb(cluster, random);
+        injectFault(cluster, random);
       }
       for (const name of names) {
         cluster.heal(name);
@@ -84,17 +85,17 @@ describe('properties', () => {
       }
       cluster.run(20_000);
       for (const name of names) {
-        const standing = cluster.standing(name);
-        assert.match(standing, /^(active|drained) /, `seed ${seed}: ${name} is ${standing} after all was healed`);
+        const status = cluster.statusOf(name);
+        assert.match(status, /^(active|drained) /, `seed ${seed}: ${name} is ${status} after all was healed`);
         assert.equal(cluster.node(name).fenced, undefined, `seed ${seed}`);
       }
-      ends += witness.ends;
-      lateReturns += witness.lateReturns;
+      ends += checker.ends;
+      lateReturns += checker.lateReturns;
     }
-    assert.ok(ends > 700 && lateReturns > 200, `the seeds try something: ${ends} ends, ${lateReturns} late returns`);
+    assert.ok(ends > 700 && lateReturns > 200, `the seeds cover too little: ${ends} ends, ${lateReturns} late returns`);
   });
 
-  test('after a full restart all are active, whatever the order and the times (500 seeds)', () => {
+  test('makes all nodes active after a full restart, whatever the order and the times (500 seeds)', () => {
     let reasons = 0;
     for (let i = 0; i < 500; i++) {
       const seed = `restart ${i}`;
@@ -115,14 +116,14 @@ describe('properties', () => {
       }
       cluster.run(30_000);
       for (const name of names) {
-        assert.equal(cluster.standing(name), 'active full_cluster_restart', `seed ${seed}: ${name}`);
+        assert.equal(cluster.statusOf(name), 'active full_cluster_restart', `seed ${seed}: ${name}`);
         reasons += 1;
       }
     }
     assert.equal(reasons, 2_500);
   });
 
-  test('a leader that changes while all live on changes nothing (100 seeds)', () => {
+  test('keeps the epoch and all registrations over leader changes (100 seeds)', () => {
     for (let i = 0; i < 100; i++) {
       const seed = `leaders ${i}`;
       const random = new Random(seed);
@@ -139,7 +140,7 @@ describe('properties', () => {
         cluster.run(random.between(10, 15_000));
         cluster.start(restarts);
         cluster.run(random.between(3_000, 10_000));
-        assert.equal(cluster.standing(restarts), 'active fast_restart', `seed ${seed}`);
+        assert.equal(cluster.statusOf(restarts), 'active fast_restart', `seed ${seed}`);
       }
       assert.equal(cluster.epoch(), 1);
       assert.deepEqual(

@@ -1,4 +1,4 @@
-/** Records are read strictly, and the table of modes has no hole. */
+/** Records are decoded strictly, and the table of mode transitions is complete. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { type PreviousMode, nextMode, nodeModes, stateReasons } from './node-modes.ts';
@@ -31,18 +31,18 @@ const registration = {
 } as const;
 const bytes = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
 
-describe('records', () => {
-  test('what is written is read', () => {
+describe('a registration record', () => {
+  test('is decoded as it was encoded', () => {
     assert.deepEqual(readNodeState(encodeRegistrationRecord(state)), state);
     assert.deepEqual(readRegistration(encodeRegistrationRecord(registration)), registration);
     assert.deepEqual(readEpoch(encodeRegistrationRecord({ epoch: 7, term: 9 })), { epoch: 7, term: 9 });
   });
 
-  test('what a later version added is passed over', () => {
+  test('may have fields of a later version, which are ignored', () => {
     assert.deepEqual(readNodeState(bytes({ ...state, colour: 'green' })), state);
   });
 
-  test('each part that is missing or wrong makes the whole unreadable', () => {
+  test('is malformed if a field is missing or invalid', () => {
     for (const name of Object.keys(state).filter((one) => one !== 'lost')) {
       assert.equal(readNodeState(bytes({ ...state, [name]: undefined })), undefined, name);
       assert.equal(readNodeState(bytes({ ...state, [name]: { a: 1 } })), undefined, name);
@@ -66,15 +66,15 @@ describe('records', () => {
   });
 });
 
-describe('modes', () => {
-  test('every reason leads from every mode somewhere or nowhere, as the page of the seed says', () => {
+describe('node modes', () => {
+  test('have exactly the transitions of the specification', () => {
     const modes: readonly PreviousMode[] = ['none', 'unknown', ...nodeModes];
     const rows = stateReasons.map((reason) => {
-      const ways = modes.flatMap((from) => {
+      const transitions = modes.flatMap((from) => {
         const to = nextMode(reason, from);
         return to === undefined ? [] : [`${from}>${to}`];
       });
-      return `${reason}: ${ways.join(' ')}`;
+      return `${reason}: ${transitions.join(' ')}`;
     });
     assert.deepEqual(rows, [
       'boot: none>joining',
@@ -90,13 +90,13 @@ describe('modes', () => {
   });
 });
 
-describe('options', () => {
-  test('a shorter registration keeps the relations; impossible ones are refused', () => {
+describe('registration options', () => {
+  test('scale with the TTL and keep their relations; invalid ones are refused', () => {
     const short = registrationOptions({ ttlMs: 3_200 });
     assert.equal(short.backoffMaxMs, 500);
     assert.equal(short.certainForMs, 2_560);
     assert.throws(() => registrationOptions({ ttlMs: 10 }), /out of bounds/);
-    assert.throws(() => registrationOptions({ certainForMs: 32_000 }), /in doubt \(certainForMs\) before/);
-    assert.throws(() => registrationOptions({ renewAfterMs: 20_000 }), /time for another/);
+    assert.throws(() => registrationOptions({ certainForMs: 32_000 }), /must be below ttlMs/);
+    assert.throws(() => registrationOptions({ renewAfterMs: 20_000 }), /needs time for a retry/);
   });
 });

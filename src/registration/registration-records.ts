@@ -1,34 +1,37 @@
 /**
- * Registration, state and epoch records as JSON. Reading is strict: a bad record is undefined, and undefined never
+ * Registration, state and epoch records as JSON. Reading is strict: a malformed record is undefined, and undefined never
  * means active.
  */
 import type { Identity, Role } from '../base/ports.ts';
 import { readRecord, strictCount, strictList, strictOneOf, strictText } from '../registry/json-record.ts';
 import { type NodeMode, type StateReason, nodeModes, stateReasons } from './node-modes.ts';
 
-/** Lives as long as the node's lease. */
+/** Ends with the lease of the node. */
 export type RegistrationRecord = Omit<Identity, 'id'> & { readonly epoch: number };
 
-/** Outlives the node. */
+/** Outlives the registration. */
 export type NodeStateRecord = {
   readonly mode: NodeMode;
   readonly reason: StateReason;
-  /** The life of the node that it is about. */
+  /** The generation of the node that registered last. */
   readonly generation: number;
   /** The epoch in which the node was last registered, or was found missing. */
   readonly epoch: number;
   /**
-   * The leader found the registration gone, waited until a holder with a slow clock must have stopped, and says so here.
-   * Only then may what it holds be given to others. A node that is registered and drained has stopped by itself.
+   * Set by the leader when the registration was gone for so long that even a node with a slow clock has stopped. Only
+   * then may the node's containers be taken over; a registered, drained node has stopped by itself.
    */
   readonly lost: boolean;
-  /** For people. */
+  /** For operators; no decision rests on it. */
   readonly sinceWallMs: number;
-  /** What the operator gave as the reason; for people. */
+  /** The reason that the operator gave. */
   readonly note: string;
 };
 
-/** An epoch is a time in which somebody was registered without a gap; `term` is the last leader who found it going on. */
+/**
+ * An epoch is a period in which some node was registered without a gap; `term` is the last term in which a survivor
+ * confirmed it.
+ */
 export type EpochRecord = { readonly epoch: number; readonly term: number };
 
 export const noteCharactersMax = 200;

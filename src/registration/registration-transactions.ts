@@ -1,6 +1,6 @@
 /**
- * Guarded transactions by which a node changes its own records. Each compares what it rests on; sending one twice does
- * no harm.
+ * Guarded transactions that change the records of a node. Each compares the records it rests on, so a duplicate changes
+ * nothing.
  */
 import type { NodeId } from '../base/ids.ts';
 import type { Identity } from '../base/ports.ts';
@@ -16,7 +16,7 @@ import { clusterKey } from '../registry/cluster-keys.ts';
 import { type EpochRecord, type NodeStateRecord, encodeRegistrationRecord } from './registration-records.ts';
 import type { RegistrationEntry } from './registration-decision.ts';
 
-/** Registration, state and epoch appear together: nobody ever sees the node registered in its former state. */
+/** Registration, state and epoch change together: no reader sees the node registered with its previous state. */
 export function registerTransaction(
   entry: RegistrationEntry,
   identity: Identity,
@@ -43,7 +43,7 @@ export function registerTransaction(
   return { compare: entry.compare, then, otherwise: [] };
 }
 
-/** The node becomes active, if it is still registered as it was and nobody else has changed its state meanwhile. */
+/** Makes the node active if its registration and its state are unchanged. */
 export function becomeActiveTransaction(
   node: NodeId,
   from: { readonly record: NodeStateRecord; readonly modRevision: number },
@@ -61,26 +61,26 @@ export function becomeActiveTransaction(
   };
 }
 
-/** By an operator: the node is still registered, and nobody has changed its state meanwhile. */
+/** Makes the node active for an operator if it has stayed registered and its state is unchanged. */
 export function activateTransaction(
   node: NodeId,
   record: NodeStateRecord,
   registration: RegistryEntry,
-  former: RegistryEntry,
+  previous: RegistryEntry,
 ): RegistryTransaction {
   return {
-    compare: [isStillThere(registration), isUnchanged(former)],
+    compare: [hasExistedSince(registration), isUnchanged(previous)],
     then: [putState(node, record)],
     otherwise: [],
   };
 }
 
-/** What a node says who lived through a change of the leader: the epoch goes on. */
-export function continueEpochTransaction(former: RegistryEntry, epoch: EpochRecord): RegistryTransaction {
-  return { compare: [isUnchanged(former)], then: [putEpoch(epoch)], otherwise: [] };
+/** A survivor of a leader change confirms that the epoch continues. */
+export function continueEpochTransaction(previous: RegistryEntry, epoch: EpochRecord): RegistryTransaction {
+  return { compare: [isUnchanged(previous)], then: [putEpoch(epoch)], otherwise: [] };
 }
 
-/** The epoch is another than the one in the node's own records, although the node was here all the time. */
+/** A node that stayed registered while others started a new epoch adopts that epoch. */
 export function adoptEpochTransaction(
   node: NodeId,
   state: { readonly entry: RegistryEntry; readonly record: NodeStateRecord },
@@ -93,7 +93,7 @@ export function adoptEpochTransaction(
   };
 }
 
-/** The node was here, is gone, and leaves nothing behind but what the records of containers say of it. */
+/** Removes registration and state of a node that leaves; container records may still name it. */
 export function deregisterTransaction(node: NodeId, modRevision: number): RegistryTransaction {
   return {
     compare: [isRegisteredAs(node, modRevision)],
@@ -105,7 +105,7 @@ export function deregisterTransaction(node: NodeId, modRevision: number): Regist
   };
 }
 
-/** The leader found the node missing while a witness was there: whoever returns in this epoch returns too late. */
+/** Marks a missing node as lost while a witness has stayed registered: a return in this epoch is a late return. */
 export function markLostTransaction(
   node: NodeId,
   state: { readonly entry: RegistryEntry; readonly record: NodeStateRecord },
@@ -116,7 +116,7 @@ export function markLostTransaction(
     compare: [
       { key: registration, target: 'version', is: 'equal', than: 0 },
       isUnchanged(state.entry),
-      isStillThere(witness),
+      hasExistedSince(witness),
     ],
     then: [putState(node, state.record)],
     otherwise: [],
@@ -127,8 +127,8 @@ function isUnchanged({ key, modRevision }: RegistryEntry): RegistryCompare {
   return { key, target: 'modRevision', is: 'equal', than: modRevision };
 }
 
-/** It has been there without a gap since it was read, whatever was written to it. */
-function isStillThere({ key, createRevision }: RegistryEntry): RegistryCompare {
+/** The key has existed without a gap since it was read, whatever was written to it. */
+function hasExistedSince({ key, createRevision }: RegistryEntry): RegistryCompare {
   return { key, target: 'createRevision', is: 'equal', than: createRevision };
 }
 

@@ -1,4 +1,4 @@
-/** Registration on a shared registry at full length: restarts, glitches, expiry, return (scenarios DA-1, 2, 9 to 13). */
+/** Registration on a shared registry: restarts, glitches, expiry, late returns (scenarios DA-1, 2, 9 to 13). */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { failure, success } from '../base/errors.ts';
@@ -6,34 +6,34 @@ import { type LeaseId, onlyKey } from '../base/registry.ts';
 import { clusterKey, keyRanges } from '../registry/cluster-keys.ts';
 import {
   RegistrationTestCluster,
-  running,
+  startedCluster,
   setMode,
   ttlMs,
 } from '../../test/support/registration/registration-cluster.ts';
 
-describe('arriving', () => {
-  test('the first of all boots, the next ones join, all are active', () => {
-    const cluster = running(['a', 'b', 'c']);
+describe('a new node', () => {
+  test('boots if it is the first, joins otherwise, and becomes active', () => {
+    const cluster = startedCluster(['a', 'b', 'c']);
     assert.deepEqual(
-      ['a', 'b', 'c'].map((name) => cluster.standing(name)),
+      ['a', 'b', 'c'].map((name) => cluster.statusOf(name)),
       ['active boot', 'active join', 'active join'],
     );
     assert.equal(cluster.epoch(), 1);
   });
 
-  test('a node that is to join drained is drained', () => {
-    const cluster = running(['a']);
+  test('joins drained with `firstJoin: drained`', () => {
+    const cluster = startedCluster(['a']);
     const other = new RegistrationTestCluster(['a', 'b'], { firstJoin: 'drained' });
     other.start('a');
     other.run(1_000);
     other.start('b');
     other.run(1_000);
-    assert.equal(other.standing('a'), 'active boot');
-    assert.equal(other.standing('b'), 'drained join');
-    assert.equal(cluster.standing('a'), 'active boot');
+    assert.equal(other.statusOf('a'), 'active boot');
+    assert.equal(other.statusOf('b'), 'drained join');
+    assert.equal(cluster.statusOf('a'), 'active boot');
   });
 
-  test('what it holds is confirmed before the node is active, and nothing in between is missed (D9, D12)', () => {
+  test('reconciles before it is active, and misses no change meanwhile (D9, D12)', () => {
     const cluster = new RegistrationTestCluster(['a']);
     const node = cluster.node('a');
     let finish = (): void => {};
@@ -42,31 +42,31 @@ describe('arriving', () => {
     };
     cluster.start('a');
     cluster.run(5_000);
-    assert.equal(cluster.standing('a'), 'joining boot');
-    assert.equal(node.reconciled, 1);
+    assert.equal(cluster.statusOf('a'), 'joining boot');
+    assert.equal(node.reconcileCount, 1);
     finish();
     cluster.run(10);
-    assert.equal(cluster.standing('a'), 'active boot');
+    assert.equal(cluster.statusOf('a'), 'active boot');
     setMode(cluster, 'a', 'drained');
     cluster.run(10);
     assert.equal(node.host?.state?.mode, 'drained');
   });
 
-  test('no answer, or a bad one, never means active (D8)', () => {
+  test('does not become active while the registry fails (D8)', () => {
     const cluster = new RegistrationTestCluster(['a', 'b']);
     cluster.start('a');
     cluster.run(1_000);
     cluster.start('b');
     cluster.cut('b', 'NO_QUORUM');
     cluster.run(120_000);
-    assert.equal(cluster.row('b'), undefined);
+    assert.equal(cluster.entry('b'), undefined);
     cluster.heal('b');
     cluster.run(6_000);
-    assert.equal(cluster.standing('b'), 'active join');
+    assert.equal(cluster.statusOf('b'), 'active join');
   });
 
-  test('a state that cannot be read makes a drained node, also after a restart of all', () => {
-    const cluster = running(['a', 'b']);
+  test('is drained if its state record is malformed, even after a full restart', () => {
+    const cluster = startedCluster(['a', 'b']);
     cluster.crash('b');
     cluster.write({
       kind: 'put',
@@ -75,7 +75,7 @@ describe('arriving', () => {
     });
     cluster.start('b');
     cluster.run(5_000);
-    assert.equal(cluster.standing('b'), 'drained fast_restart');
+    assert.equal(cluster.statusOf('b'), 'drained fast_restart');
     cluster.crash('a');
     cluster.crash('b');
     cluster.write({
@@ -86,11 +86,11 @@ describe('arriving', () => {
     cluster.run(2 * ttlMs);
     cluster.start('a');
     cluster.run(5_000);
-    assert.equal(cluster.standing('a'), 'drained full_cluster_restart');
+    assert.equal(cluster.statusOf('a'), 'drained full_cluster_restart');
   });
 
-  test('without a readable epoch it waits and says so', () => {
-    const cluster = running(['a', 'b']);
+  test('waits with an event while the epoch record is malformed', () => {
+    const cluster = startedCluster(['a', 'b']);
     cluster.write({ kind: 'put', key: clusterKey({ kind: 'epoch' }), value: new Uint8Array([1]) });
     cluster.crash('b');
     cluster.start('b');
@@ -102,46 +102,46 @@ describe('arriving', () => {
   });
 });
 
-describe('restart below the TTL', () => {
-  test('DA-1: the registration is taken over, what it holds is confirmed, the node is active', () => {
-    const cluster = running(['a', 'b', 'c']);
-    const { reconciled } = cluster.node('b');
-    const before = cluster.row('b')?.registration?.entry;
+describe('a restart within the TTL', () => {
+  test('DA-1: takes over the registration, reconciles and is active', () => {
+    const cluster = startedCluster(['a', 'b', 'c']);
+    const { reconcileCount } = cluster.node('b');
+    const before = cluster.entry('b')?.registration?.entry;
     cluster.crash('b');
     cluster.run(5_000);
     cluster.start('b');
     cluster.run(5_000);
-    const after = cluster.row('b')?.registration?.entry;
-    assert.equal(cluster.standing('b'), 'active fast_restart');
-    assert.ok(cluster.node('b').reconciled > reconciled);
+    const after = cluster.entry('b')?.registration?.entry;
+    assert.equal(cluster.statusOf('b'), 'active fast_restart');
+    assert.ok(cluster.node('b').reconcileCount > reconcileCount);
     assert.equal(after?.createRevision, before?.createRevision, 'it was registered without a gap');
     assert.notEqual(after?.lease, before?.lease);
     const renewals: boolean[] = [];
     cluster.registry.keepAlive(before?.lease as LeaseId, {}, ({ ok }) => renewals.push(ok));
     cluster.run(0);
-    assert.deepEqual(renewals, [false], 'the lease of the earlier life is over');
+    assert.deepEqual(renewals, [false], 'the lease of the earlier process is revoked');
     cluster.run(3 * ttlMs);
-    assert.equal(cluster.standing('b'), 'active fast_restart');
+    assert.equal(cluster.statusOf('b'), 'active fast_restart');
     assert.deepEqual(
       cluster.log.filter((line) => line.includes('lost')),
       [],
     );
   });
 
-  test('DA-2: the leader restarts; the others lived on, so it is a fast restart', () => {
-    const cluster = running(['a', 'b', 'c']);
+  test('DA-2: of the leader is a fast restart, because the others stayed registered', () => {
+    const cluster = startedCluster(['a', 'b', 'c']);
     cluster.crash('a');
     cluster.run(1_500);
     cluster.lead('b');
     cluster.run(3_000);
     cluster.start('a');
     cluster.run(5_000);
-    assert.equal(cluster.standing('a'), 'active fast_restart');
+    assert.equal(cluster.statusOf('a'), 'active fast_restart');
     assert.equal(cluster.epoch(), 1);
   });
 
-  test('all restart below the TTL under a new leader: all say so, whoever is first', () => {
-    const cluster = running(['a', 'b', 'c']);
+  test('of all nodes under a new leader is a full restart for each of them', () => {
+    const cluster = startedCluster(['a', 'b', 'c']);
     for (const name of ['a', 'b', 'c']) cluster.crash(name);
     cluster.run(8_000);
     cluster.lead('c');
@@ -150,12 +150,12 @@ describe('restart below the TTL', () => {
       cluster.run(1_000);
     }
     cluster.run(10_000);
-    for (const name of ['a', 'b', 'c']) assert.equal(cluster.standing(name), 'active full_cluster_restart');
+    for (const name of ['a', 'b', 'c']) assert.equal(cluster.statusOf(name), 'active full_cluster_restart');
     assert.equal(cluster.epoch(), 2);
   });
 
-  test('a draining node goes on draining, a drained one stays drained', () => {
-    const cluster = running(['a', 'b', 'c']);
+  test('leaves a draining node draining and a drained one drained', () => {
+    const cluster = startedCluster(['a', 'b', 'c']);
     setMode(cluster, 'b', 'draining');
     setMode(cluster, 'c', 'drained');
     cluster.run(10);
@@ -164,22 +164,22 @@ describe('restart below the TTL', () => {
       cluster.start(name);
     }
     cluster.run(5_000);
-    assert.equal(cluster.standing('b'), 'draining admin_drain');
-    assert.equal(cluster.standing('c'), 'drained admin_drain');
+    assert.equal(cluster.statusOf('b'), 'draining admin_drain');
+    assert.equal(cluster.statusOf('c'), 'drained admin_drain');
   });
 });
 
-describe('a glitch', () => {
+describe('a failure of renewals', () => {
   for (const code of [undefined, 'NO_QUORUM', 'DEADLINE', 'NETWORK_TIMEOUT'] as const) {
-    test(`DA-10: 15 s without a registry (${code ?? 'silence'}) heal by themselves, whenever they begin`, () => {
+    test(`DA-10: of 15 s (${code ?? 'no reply'}) changes nothing, whenever it begins`, () => {
       for (let phase = 0; phase < 12; phase++) {
-        const cluster = running(['a', 'b', 'c']);
+        const cluster = startedCluster(['a', 'b', 'c']);
         cluster.run(phase * 1_000);
         cluster.cut('c', code);
         cluster.run(15_000);
         cluster.heal('c');
         cluster.run(10_000);
-        assert.equal(cluster.standing('c'), 'active join');
+        assert.equal(cluster.statusOf('c'), 'active join');
         cluster.run(2 * ttlMs);
         assert.deepEqual(
           cluster.log.filter((line) => /lost|state|registered/.test(line)),
@@ -189,13 +189,13 @@ describe('a glitch', () => {
     });
   }
 
-  test('D1, D2: renewal fails 30 times and then works: the loop lives, waits 1 to 5 s, and the flag comes at the TTL', () => {
-    const cluster = running(['a', 'b']);
+  test('D1, D2: is retried with a backoff of 1 to 5 s for ever, and ends the registration at the TTL', () => {
+    const cluster = startedCluster(['a', 'b']);
     const calls: number[] = [];
-    const side = cluster.node('b').side;
-    assert.ok(side);
-    const keepAlive = side.keepAlive.bind(side);
-    side.keepAlive = (lease, options, done) => {
+    const connection = cluster.node('b').connection;
+    assert.ok(connection);
+    const keepAlive = connection.keepAlive.bind(connection);
+    connection.keepAlive = (lease, options, done) => {
       calls.push(cluster.nowMs);
       if (calls.length === 1 || calls.length > 31) return keepAlive(lease, options, done);
       cluster.timeline.after(0, () => done(failure('NO_QUORUM')));
@@ -215,31 +215,35 @@ describe('a glitch', () => {
     const at = (text: string): number =>
       Number.parseInt(cluster.log.find((line) => line.endsWith(text)) ?? '', 10) - goodMs;
     assert.equal(Math.round(at('b registration.lost') / 100), 320);
-    assert.equal(cluster.standing('b'), 'drained registration_expired');
-    assert.ok(calls.length > 33, 'renewal goes on');
+    assert.equal(cluster.statusOf('b'), 'drained registration_expired');
+    assert.ok(calls.length > 33, 'renewal continues');
   });
 });
 
-describe('longer than the TTL', () => {
-  test('DA-11: cut off for 3 minutes: it returns drained in one step', () => {
-    const cluster = running(['a', 'b', 'c']);
+describe('an absence longer than the TTL', () => {
+  test('DA-11: by a partition of 3 minutes ends with a drained node, in one step', () => {
+    const cluster = startedCluster(['a', 'b', 'c']);
     cluster.cut('c');
     cluster.run(180_000);
-    assert.equal(cluster.standing('c'), 'lost join');
-    const standings = new Set<string>();
-    const revision = cluster.registry.keyspace.range(keyRanges.roster, 1).revision;
+    assert.equal(cluster.statusOf('c'), 'lost join');
+    const statuses = new Set<string>();
+    const revision = cluster.registry.keyspace.range(keyRanges.nodeDirectory, 1).revision;
     const cancel = cluster.registry.watch(
       onlyKey(clusterKey({ kind: 'registration', node: cluster.node('c').id })),
       revision + 1,
       {
-        changed: () => standings.add(cluster.standing('c')),
+        changed: () => statuses.add(cluster.statusOf('c')),
         compacted: () => {},
       },
     );
     cluster.heal('c');
     cluster.run(10_000);
     cancel();
-    assert.deepEqual([...standings], ['drained registration_expired'], 'never registered with its old state (D3)');
+    assert.deepEqual(
+      [...statuses],
+      ['drained registration_expired'],
+      'it was never registered with its old state (D3)',
+    );
     const events = cluster.log.map((line) => line.slice(line.indexOf(' ') + 1));
     assert.deepEqual(events, [
       'c registration.lost',
@@ -248,53 +252,53 @@ describe('longer than the TTL', () => {
       'c node.state drained registration_expired',
     ]);
     cluster.run(5 * ttlMs);
-    assert.equal(cluster.standing('c'), 'drained registration_expired', 'it stays registered, and drained');
+    assert.equal(cluster.statusOf('c'), 'drained registration_expired', 'it stays registered, and drained');
     setMode(cluster, 'c', 'active');
     cluster.run(1_000);
     assert.equal(cluster.node('c').host?.state?.mode, 'active');
   });
 
-  test('DA-12: down for 5 minutes: drained as a stale restart, and active when activated', () => {
-    const cluster = running(['a', 'b', 'c']);
+  test('DA-12: by a crash of 5 minutes ends as a stale restart, drained until an operator activates it', () => {
+    const cluster = startedCluster(['a', 'b', 'c']);
     cluster.crash('c');
     cluster.run(300_000);
-    assert.equal(cluster.row('c')?.state?.record?.lost, true);
-    const { reconciled } = cluster.node('c');
+    assert.equal(cluster.entry('c')?.state?.record?.lost, true);
+    const { reconcileCount } = cluster.node('c');
     cluster.start('c');
     cluster.run(10_000);
-    assert.equal(cluster.standing('c'), 'drained stale_restart');
-    assert.equal(cluster.node('c').reconciled, reconciled, 'drained, it holds nothing');
-    assert.equal(cluster.row('c')?.state?.record?.lost, false);
+    assert.equal(cluster.statusOf('c'), 'drained stale_restart');
+    assert.equal(cluster.node('c').reconcileCount, reconcileCount, 'a drained node holds nothing');
+    assert.equal(cluster.entry('c')?.state?.record?.lost, false);
     setMode(cluster, 'c', 'active');
     cluster.run(1_000);
     assert.equal(cluster.node('c').host?.state?.mode, 'active');
-    assert.equal(cluster.node('c').reconciled, reconciled + 1, 'what it holds is confirmed');
+    assert.equal(cluster.node('c').reconcileCount, reconcileCount + 1, 'it reconciles');
   });
 
-  test('a node that returns the moment after its registration ran out is late, although nobody has noted it', () => {
-    const cluster = running(['a', 'b']);
+  test('is a late return at once, even before the leader has marked the node as lost', () => {
+    const cluster = startedCluster(['a', 'b']);
     cluster.crash('b');
-    for (let ms = 0; ms < ttlMs && cluster.row('b')?.registration !== undefined; ms += 100) cluster.run(100);
-    assert.equal(cluster.row('b')?.registration, undefined);
-    assert.equal(cluster.row('b')?.state?.record?.lost, false);
+    for (let ms = 0; ms < ttlMs && cluster.entry('b')?.registration !== undefined; ms += 100) cluster.run(100);
+    assert.equal(cluster.entry('b')?.registration, undefined);
+    assert.equal(cluster.entry('b')?.state?.record?.lost, false);
     cluster.start('b');
     cluster.run(1_000);
-    assert.equal(cluster.standing('b'), 'drained stale_restart');
+    assert.equal(cluster.statusOf('b'), 'drained stale_restart');
   });
 
-  test('DA-13, L9: all down for longer than the TTL: all are active within 30 s', () => {
-    const cluster = running(['a', 'b', 'c']);
+  test('DA-13, L9: of all nodes ends with all active within 30 s', () => {
+    const cluster = startedCluster(['a', 'b', 'c']);
     for (const name of ['a', 'b', 'c']) cluster.crash(name);
     cluster.run(90_000);
     cluster.lead('b');
     for (const name of ['c', 'b', 'a']) cluster.start(name);
     cluster.run(30_000);
-    for (const name of ['a', 'b', 'c']) assert.equal(cluster.standing(name), 'active full_cluster_restart');
+    for (const name of ['a', 'b', 'c']) assert.equal(cluster.statusOf(name), 'active full_cluster_restart');
     assert.equal(cluster.epoch(), 2);
   });
 
-  test('a node that comes back when the restarted cluster has already given it up is late', () => {
-    const cluster = running(['a', 'b', 'c']);
+  test('is a late return after a full restart that the node missed', () => {
+    const cluster = startedCluster(['a', 'b', 'c']);
     for (const name of ['a', 'b', 'c']) cluster.crash(name);
     cluster.run(90_000);
     cluster.lead('b');
@@ -302,31 +306,31 @@ describe('longer than the TTL', () => {
     cluster.run(2 * ttlMs);
     cluster.start('c');
     cluster.run(1_000);
-    assert.equal(cluster.standing('b'), 'active full_cluster_restart');
-    assert.equal(cluster.standing('c'), 'drained stale_restart');
+    assert.equal(cluster.statusOf('b'), 'active full_cluster_restart');
+    assert.equal(cluster.statusOf('c'), 'drained stale_restart');
   });
 
-  test('the registry itself was away for everybody: nobody outlived anybody, all go on', () => {
-    const cluster = running(['a', 'b', 'c']);
+  test('of the registry is a full restart: no registration survived, all nodes are active', () => {
+    const cluster = startedCluster(['a', 'b', 'c']);
     for (const name of ['a', 'b', 'c']) cluster.cut(name);
     cluster.run(90_000);
     for (const name of ['a', 'b', 'c']) cluster.heal(name);
     cluster.run(15_000);
-    for (const name of ['a', 'b', 'c']) assert.equal(cluster.standing(name), 'active full_cluster_restart');
+    for (const name of ['a', 'b', 'c']) assert.equal(cluster.statusOf(name), 'active full_cluster_restart');
   });
 
-  test('one that an operator drained stays drained in every case', () => {
-    const cluster = running(['a', 'b', 'c']);
+  test('leaves a node drained that an operator has drained', () => {
+    const cluster = startedCluster(['a', 'b', 'c']);
     setMode(cluster, 'c', 'drained');
     cluster.cut('c');
     cluster.run(90_000);
     cluster.heal('c');
     cluster.run(10_000);
-    assert.equal(cluster.standing('c'), 'drained admin_drain');
+    assert.equal(cluster.statusOf('c'), 'drained admin_drain');
     for (const name of ['a', 'b', 'c']) cluster.crash(name);
     cluster.run(90_000);
     for (const name of ['a', 'b', 'c']) cluster.start(name);
     cluster.run(10_000);
-    assert.equal(cluster.standing('c'), 'drained admin_drain');
+    assert.equal(cluster.statusOf('c'), 'drained admin_drain');
   });
 });

@@ -1,14 +1,12 @@
 /**
- * Registration of one node as a machine: read, register, reconcile, activate, renew. Whatever is in doubt is read again
- * from the registry. Serves nothing: that is for the serving lease of the containers.
+ * Registration of one node as a machine: read, register, reconcile, activate, renew. Any doubt leads back to `reading`:
+ * the registry decides, never the memory of this node. Renewal runs beside all phases until the end. Knows no container:
+ * serving needs a serving lease besides.
  *
- *   look --> grant --> enter --> look --> reconcile --> turn active --> settled, watching
- *    ^         (a lease)                                                  |        ^
- *    |                                                                    v        |
- *    +---- the lease holds after all, or the registry says it is gone --- paused --+
- *
- * Whatever is in doubt leads back to `look`: what stands in the registry decides, never what this node remembers.
- * Renewal runs beside all this and never ends. The machine knows no container.
+ *   reading --> granting --> registering --> reading --> reconciling --> activating --> registered, watching
+ *      ^        (a lease)                                                                  |
+ *      |                                                                                   v
+ *      +------------- a renewal succeeds, or the lease has expired ------------------ suspended
  */
 import { unreachable } from '../base/assert.ts';
 import { type Outcome, RemusterError, failure, success } from '../base/errors.ts';
@@ -32,10 +30,10 @@ import { type RegistrationEntry, type RegistrationDecision, decideRegistration }
 import { registerTransaction, deregisterTransaction, becomeActiveTransaction } from './registration-transactions.ts';
 
 type Phase =
-  | { readonly kind: 'idle' | 'settled' | 'paused' | 'over' }
-  | { readonly kind: 'looking' | 'entering' | 'leaving'; readonly call: number }
+  | { readonly kind: 'idle' | 'registered' | 'suspended' | 'ended' }
+  | { readonly kind: 'reading' | 'registering' | 'leaving'; readonly call: number }
   | { readonly kind: 'granting'; readonly call: number; readonly entry: RegistrationEntry; readonly sentMs: number }
-  | { readonly kind: 'reconciling' | 'turning'; readonly call: number; readonly picture: ClusterSnapshot };
+  | { readonly kind: 'reconciling' | 'activating'; readonly call: number; readonly snapshot: ClusterSnapshot };
 
 type Input = RegistrationInput | TimerExpired<RegistrationTimer> | PersistFailed;
 type Effect = RegistrationEffect | Schedule<RegistrationTimer>;
@@ -46,9 +44,9 @@ export class Registration implements Machine<Input, Effect> {
   readonly #identity: Identity;
   readonly #options: RegistrationOptions;
   readonly #random: Random;
-  readonly #out = new RegistrationOutbox();
+  readonly #outbox = new RegistrationOutbox();
   readonly #renewal: LeaseRenewal;
-  readonly #upkeep: RegistrationMaintenance;
+  readonly #maintenance: RegistrationMaintenance;
   #phase: Phase = { kind: 'idle' };
   #failures = 0;
   #conflicts = 0;
@@ -56,69 +54,69 @@ export class Registration implements Machine<Input, Effect> {
   #registrationRevision = 0;
   #state: OwnStateRecord | undefined;
   #drainedMs = 0;
-  /** Of an earlier life, to be revoked once we hold the registration. */
+  /** The lease of an earlier process, to be revoked once this one holds the registration. */
   #supersededLease: LeaseId | undefined;
-  /** What this node holds has been confirmed, and no change can have been missed since. */
+  /** Reconciled, and no change can have been missed since. */
   #ready = false;
   #newTerm: { readonly term: number; readonly sinceMs: number } | undefined;
   #watch = 0;
-  /** For people only. */
+  /** Wall time minus monotonic time, for timestamps only. */
   #wallOffsetMs = 0;
-  #lostTold = false;
-  #blockedTold = '';
+  #lostReported = false;
+  #reportedBlock = '';
 
   constructor(identity: Identity, options: RegistrationOptions, random: Random) {
     this.#identity = identity;
     this.#options = options;
     this.#random = random;
-    this.#renewal = new LeaseRenewal(options, random, this.#out);
-    this.#upkeep = new RegistrationMaintenance(identity.id, options, random, this.#out);
+    this.#renewal = new LeaseRenewal(options, random, this.#outbox);
+    this.#maintenance = new RegistrationMaintenance(identity.id, options, random, this.#outbox);
   }
 
-  /** Undefined until it is known. */
+  /** Undefined until the registry has replied. */
   get state(): NodeStateRecord | undefined {
     return this.#state?.record;
   }
 
-  /** For what shall end together with the registration. */
+  /** For keys that end together with the registration. */
   get lease(): LeaseId | undefined {
     return this.#renewal.lease;
   }
 
   step(nowMs: number, input: Input): readonly Effect[] {
-    this.#out.nowMs = nowMs;
-    if (this.#phase.kind !== 'over') this.#take(input);
+    this.#outbox.nowMs = nowMs;
+    if (this.#phase.kind !== 'ended') this.#handle(input);
     this.#checkLease();
-    return this.#out.takeAll();
+    return this.#outbox.takeAll();
   }
 
-  #take(input: Input): void {
+  #handle(input: Input): void {
     switch (input.kind) {
       case 'start':
-        return this.#look();
-      case 'looked':
-        return this.#looked(input.call, input.outcome);
+        return this.#readSnapshot();
+      case 'snapshotRead':
+        return this.#onSnapshot(input.call, input.outcome);
       case 'granted':
-        return this.#granted(input.call, input.outcome);
+        return this.#onGranted(input.call, input.outcome);
       case 'written':
-        return this.#written(input.call, input.outcome);
+        return this.#onWritten(input.call, input.outcome);
       case 'renewed':
-        return this.#renewed(input.call, input.outcome);
+        return this.#onRenewed(input.call, input.outcome);
       case 'reconciled':
-        return this.#reconciled(input.call, input.outcome);
+        return this.#onReconciled(input.call, input.outcome);
       case 'changed':
-        return this.#changed(input.watch, input.changes);
+        return this.#onChanged(input.watch, input.changes);
       case 'compacted':
-        if (input.watch === this.#watch && this.#phase.kind === 'settled') this.#look();
+        if (input.watch === this.#watch && this.#phase.kind === 'registered') this.#readSnapshot();
         return;
       case 'term':
-        this.#upkeep.termSeen(input.term);
-        if (this.#phase.kind === 'settled') this.#upkeep.check();
+        this.#maintenance.termSeen(input.term);
+        if (this.#phase.kind === 'registered') this.#maintenance.check();
         return;
       case 'leave':
         return this.#leave();
       case 'expired':
-        return this.#expired(input.timer);
+        return this.#onTimer(input.timer);
       case 'persistFailed':
         return;
       default:
@@ -126,18 +124,18 @@ export class Registration implements Machine<Input, Effect> {
     }
   }
 
-  #expired(timer: RegistrationTimer): void {
+  #onTimer(timer: RegistrationTimer): void {
     switch (timer.kind) {
       case 'retry':
-        if (this.#phase.kind === 'looking' && this.#phase.call === timer.call)
-          this.#out.push({ kind: 'look', call: timer.call });
+        if (this.#phase.kind === 'reading' && this.#phase.call === timer.call)
+          this.#outbox.push({ kind: 'readSnapshot', call: timer.call });
         return;
       case 'renew':
         return this.#renewal.onDue(timer.lease);
       case 'reconcile':
-        return this.#reconciled(timer.call, failure('DEADLINE'));
-      case 'upkeep':
-        if (this.#phase.kind === 'settled') this.#maintain();
+        return this.#onReconciled(timer.call, failure('DEADLINE'));
+      case 'maintenance':
+        if (this.#phase.kind === 'registered') this.#maintain();
         return;
       case 'lease':
         return;
@@ -146,212 +144,226 @@ export class Registration implements Machine<Input, Effect> {
     }
   }
 
-  // Looking and entering.
+  // Reading and registering.
 
-  #look(): void {
-    const call = this.#out.newCall();
-    this.#phase = { kind: 'looking', call };
-    this.#out.push({ kind: 'look', call });
+  #readSnapshot(): void {
+    const call = this.#outbox.newCall();
+    this.#phase = { kind: 'reading', call };
+    this.#outbox.push({ kind: 'readSnapshot', call });
   }
 
-  #lookLater(): void {
-    const call = this.#out.newCall();
-    this.#phase = { kind: 'looking', call };
-    this.#out.scheduleIn(registrationBackoffMs(this.#options, this.#failures++, this.#random), { kind: 'retry', call });
+  #readLater(): void {
+    const call = this.#outbox.newCall();
+    this.#phase = { kind: 'reading', call };
+    this.#outbox.scheduleIn(registrationBackoffMs(this.#options, this.#failures++, this.#random), {
+      kind: 'retry',
+      call,
+    });
   }
 
-  #looked(call: number, outcome: Outcome<ClusterSnapshot>): void {
-    if (this.#upkeep.onSnapshot(call, outcome, this.#phase.kind === 'settled')) return;
-    if (this.#phase.kind !== 'looking' || this.#phase.call !== call) return;
-    if (!outcome.ok) return this.#blocked(`the registry does not answer: ${outcome.error.code}`);
-    const picture = outcome.value;
-    this.#wallOffsetMs = picture.wallMs - this.#out.nowMs;
-    const verdict = this.#judge(picture);
-    if (verdict.kind === 'wait') return this.#blocked(verdict.text);
-    this.#blockedTold = '';
-    if (verdict.kind === 'fenced') this.#fenced(verdict.text);
-    else if (verdict.kind === 'held') this.#hold(picture, verdict.state);
-    else this.#enter(verdict);
+  #onSnapshot(call: number, outcome: Outcome<ClusterSnapshot>): void {
+    if (this.#maintenance.onSnapshot(call, outcome, this.#phase.kind === 'registered')) return;
+    if (this.#phase.kind !== 'reading' || this.#phase.call !== call) return;
+    if (!outcome.ok) return this.#retryBlocked(`the registry does not reply: ${outcome.error.code}`);
+    const snapshot = outcome.value;
+    this.#wallOffsetMs = snapshot.wallMs - this.#outbox.nowMs;
+    const decision = this.#decide(snapshot);
+    if (decision.kind === 'wait') return this.#retryBlocked(decision.text);
+    this.#reportedBlock = '';
+    if (decision.kind === 'fenced') this.#onFenced(decision.text);
+    else if (decision.kind === 'held') this.#onHeld(snapshot, decision.state);
+    else this.#register(decision);
   }
 
-  #judge(picture: ClusterSnapshot): RegistrationDecision {
-    if (picture.term > (picture.epoch?.record?.term ?? 0) && this.#newTerm?.term !== picture.term)
-      this.#newTerm = { term: picture.term, sinceMs: this.#out.nowMs };
-    const sinceMs = this.#newTerm?.term === picture.term ? this.#newTerm.sinceMs : this.#out.nowMs;
-    return decideRegistration(picture, {
+  #decide(snapshot: ClusterSnapshot): RegistrationDecision {
+    if (snapshot.term > (snapshot.epoch?.record?.term ?? 0) && this.#newTerm?.term !== snapshot.term)
+      this.#newTerm = { term: snapshot.term, sinceMs: this.#outbox.nowMs };
+    const sinceMs = this.#newTerm?.term === snapshot.term ? this.#newTerm.sinceMs : this.#outbox.nowMs;
+    return decideRegistration(snapshot, {
       identity: this.#identity,
       policy: this.#options,
       wasRegistered: this.#wasRegistered,
       lease: this.#renewal.lease,
       previousLeases: this.#renewal.leases,
-      noSurvivorSeen: this.#out.nowMs - sinceMs >= this.#options.survivorGraceMs,
+      noSurvivorSeen: this.#outbox.nowMs - sinceMs >= this.#options.survivorGraceMs,
     });
   }
 
-  #blocked(text: string): void {
-    if (text !== this.#blockedTold) this.#out.emit({ type: 'registration.blocked', node: this.#identity.id, text });
-    this.#blockedTold = text;
-    this.#lookLater();
+  #retryBlocked(text: string): void {
+    if (text !== this.#reportedBlock)
+      this.#outbox.emit({ type: 'registration.blocked', node: this.#identity.id, text });
+    this.#reportedBlock = text;
+    this.#readLater();
   }
 
-  #fenced(text: string): void {
+  #onFenced(text: string): void {
     this.#end();
-    this.#out.push({ kind: 'fenced', error: new RemusterError('FENCED', text) });
+    this.#outbox.push({ kind: 'fenced', error: new RemusterError('FENCED', text) });
   }
 
-  #enter(entry: RegistrationEntry): void {
+  #register(entry: RegistrationEntry): void {
     const { lease } = this.#renewal;
     if (lease === undefined) {
-      const call = this.#out.newCall();
-      this.#phase = { kind: 'granting', call, entry, sentMs: this.#out.nowMs };
-      return this.#out.push({ kind: 'grant', call });
+      const call = this.#outbox.newCall();
+      this.#phase = { kind: 'granting', call, entry, sentMs: this.#outbox.nowMs };
+      return this.#outbox.push({ kind: 'grant', call });
     }
-    this.#supersededLease = entry.formerLease;
+    this.#supersededLease = entry.previousLease;
     const transaction = registerTransaction(entry, this.#identity, lease, this.#wallMs);
-    this.#phase = { kind: 'entering', call: this.#out.write(transaction) };
+    this.#phase = { kind: 'registering', call: this.#outbox.write(transaction) };
   }
 
-  #granted(call: number, outcome: Outcome<{ lease: LeaseId; ttlMs: number }>): void {
+  #onGranted(call: number, outcome: Outcome<{ lease: LeaseId; ttlMs: number }>): void {
     if (this.#phase.kind !== 'granting' || this.#phase.call !== call) return;
-    if (!outcome.ok) return this.#blocked(`the registry gives no lease: ${outcome.error.code}`);
+    if (!outcome.ok) return this.#retryBlocked(`the registry grants no lease: ${outcome.error.code}`);
     const { lease, ttlMs } = outcome.value;
     this.#renewal.begin(lease, this.#phase.sentMs, ttlMs);
-    this.#enter(this.#phase.entry);
+    this.#register(this.#phase.entry);
   }
 
-  #written(call: number, outcome: Outcome<TransactionResult>): void {
-    if (this.#upkeep.onWritten(call, outcome, this.#phase.kind === 'settled')) return;
+  #onWritten(call: number, outcome: Outcome<TransactionResult>): void {
+    if (this.#maintenance.onWritten(call, outcome, this.#phase.kind === 'registered')) return;
     const phase = this.#phase;
     if (!('call' in phase) || phase.call !== call) return;
-    if (phase.kind === 'leaving') return this.#leaving(outcome);
+    if (phase.kind === 'leaving') return this.#onLeft(outcome);
     if (!outcome.ok) {
       if (outcome.error.code === 'LEASE_EXPIRED') this.#renewal.end();
-      return this.#lookLater();
+      return this.#readLater();
     }
     const { succeeded, revision } = outcome.value;
-    if (!succeeded && ++this.#conflicts > conflictsInARowMax) return this.#lookLater();
+    if (!succeeded && ++this.#conflicts > conflictsInARowMax) return this.#readLater();
     if (succeeded) this.#conflicts = 0;
-    if (!succeeded || phase.kind !== 'turning' || this.#state === undefined) return this.#look();
-    this.#adopt({ record: { ...this.#state.record, mode: 'active' }, modRevision: revision });
-    this.#settle(phase.picture);
+    if (!succeeded || phase.kind !== 'activating' || this.#state === undefined) return this.#readSnapshot();
+    this.#setState({ record: { ...this.#state.record, mode: 'active' }, modRevision: revision });
+    this.#finish(phase.snapshot);
   }
 
-  // Holding the registration: confirm what this node holds, then be active.
+  // Holding the registration: reconcile, then activate.
 
-  #hold(picture: ClusterSnapshot, record: NodeStateRecord): void {
-    const revision = picture.registration?.entry.modRevision ?? 0;
+  #onHeld(snapshot: ClusterSnapshot, record: NodeStateRecord): void {
+    const revision = snapshot.registration?.entry.modRevision ?? 0;
     const { id: node, generation } = this.#identity;
     if (revision !== this.#registrationRevision)
-      this.#out.emit({ type: 'node.registered', node, generation, epoch: record.epoch });
-    else if (this.#lostTold) this.#out.emit({ type: 'registration.resumed', node });
-    if (this.#supersededLease !== undefined) this.#out.push({ kind: 'revoke', lease: this.#supersededLease });
+      this.#outbox.emit({ type: 'node.registered', node, generation, epoch: record.epoch });
+    else if (this.#lostReported) this.#outbox.emit({ type: 'registration.resumed', node });
+    if (this.#supersededLease !== undefined) this.#outbox.push({ kind: 'revoke', lease: this.#supersededLease });
     this.#supersededLease = undefined;
     this.#registrationRevision = revision;
     this.#wasRegistered = true;
-    this.#adopt({ record, modRevision: picture.state?.entry.modRevision ?? 0 });
-    if (record.mode === 'drained') return this.#settle(picture);
-    const call = this.#out.newCall();
-    this.#phase = { kind: 'reconciling', call, picture };
-    this.#out.push({ kind: 'reconcile', call });
-    this.#out.scheduleIn(this.#options.reconcileTimeoutMs, { kind: 'reconcile', call });
+    this.#setState({ record, modRevision: snapshot.state?.entry.modRevision ?? 0 });
+    if (record.mode === 'drained') return this.#finish(snapshot);
+    const call = this.#outbox.newCall();
+    this.#phase = { kind: 'reconciling', call, snapshot };
+    this.#outbox.push({ kind: 'reconcile', call });
+    this.#outbox.scheduleIn(this.#options.reconcileTimeoutMs, { kind: 'reconcile', call });
   }
 
-  #reconciled(call: number, outcome: Outcome<void>): void {
+  #onReconciled(call: number, outcome: Outcome<void>): void {
     if (this.#phase.kind !== 'reconciling' || this.#phase.call !== call) return;
-    const { picture } = this.#phase;
+    const { snapshot } = this.#phase;
     if (!outcome.ok) {
-      this.#out.emit({ type: 'reconcile.failed', node: this.#identity.id, text: outcome.error.message });
-      return this.#lookLater();
+      this.#outbox.emit({ type: 'reconcile.failed', node: this.#identity.id, text: outcome.error.message });
+      return this.#readLater();
     }
-    if (this.#state?.record.mode !== 'joining') return this.#settle(picture);
-    const turn = becomeActiveTransaction(this.#identity.id, this.#state, this.#registrationRevision, this.#wallMs);
-    this.#phase = { kind: 'turning', call: this.#out.write(turn), picture };
+    if (this.#state?.record.mode !== 'joining') return this.#finish(snapshot);
+    const activation = becomeActiveTransaction(
+      this.#identity.id,
+      this.#state,
+      this.#registrationRevision,
+      this.#wallMs,
+    );
+    this.#phase = { kind: 'activating', call: this.#outbox.write(activation), snapshot };
   }
 
-  #settle(picture: ClusterSnapshot): void {
-    this.#phase = { kind: 'settled' };
+  #finish(snapshot: ClusterSnapshot): void {
+    this.#phase = { kind: 'registered' };
     this.#failures = 0;
-    this.#lostTold = false;
+    this.#lostReported = false;
     this.#ready = this.#state !== undefined && canServeIn(this.#state.record.mode);
     this.#watch += 1;
-    this.#out.push({ kind: 'watch', watch: this.#watch, fromRevision: picture.revision + 1 });
-    this.#upkeep.termSeen(picture.term);
+    this.#outbox.push({ kind: 'watch', watch: this.#watch, fromRevision: snapshot.revision + 1 });
+    this.#maintenance.termSeen(snapshot.term);
     this.#maintain();
   }
 
-  #changed(watch: number, changes: readonly RegistryChange[]): void {
-    if (watch !== this.#watch || this.#phase.kind !== 'settled') return;
+  #onChanged(watch: number, changes: readonly RegistryChange[]): void {
+    if (watch !== this.#watch || this.#phase.kind !== 'registered') return;
     const known = { registration: this.#registrationRevision, state: this.#state?.modRevision ?? 0 };
-    const news = ownKeyChanges(changes, known);
-    if (news.needsReread) return this.#look();
-    if (news.state !== undefined) {
-      this.#adopt(news.state);
-      // Activated: what this node holds is confirmed first, as at the start.
-      if (!this.#ready && news.state.record.mode !== 'drained') return this.#look();
+    const own = ownKeyChanges(changes, known);
+    if (own.needsReread) return this.#readSnapshot();
+    if (own.state !== undefined) {
+      this.#setState(own.state);
+      // A node that was activated reconciles first, as at the start.
+      if (!this.#ready && own.state.record.mode !== 'drained') return this.#readSnapshot();
       this.#maintain();
     }
   }
 
-  #adopt(state: OwnStateRecord): void {
+  #setState(state: OwnStateRecord): void {
     const [before, after] = [this.#state?.record, state.record];
     this.#state = state;
     if (!canServeIn(after.mode)) this.#ready = false;
     if (before?.mode === after.mode && before.reason === after.reason) return;
-    if (after.mode === 'drained') this.#drainedMs = this.#out.nowMs;
-    this.#out.emit({ type: 'node.state', node: this.#identity.id, mode: after.mode, reason: after.reason });
+    if (after.mode === 'drained') this.#drainedMs = this.#outbox.nowMs;
+    this.#outbox.emit({ type: 'node.state', node: this.#identity.id, mode: after.mode, reason: after.reason });
   }
 
-  // What time and the lease do to all this.
+  // Lease and time.
 
-  #renewed(call: number, outcome: Outcome<unknown>): void {
+  #onRenewed(call: number, outcome: Outcome<unknown>): void {
     const result = this.#renewal.onReply(call, outcome);
-    const isPaused = result === 'good' && this.#phase.kind === 'paused';
-    if (isPaused || (result === 'expired' && this.#phase.kind !== 'leaving')) this.#look();
+    const canResume = result === 'renewed' && this.#phase.kind === 'suspended';
+    if (canResume || (result === 'expired' && this.#phase.kind !== 'leaving')) this.#readSnapshot();
   }
 
   #checkLease(): void {
-    if (!this.#renewal.isCertainlyHeld(this.#out.nowMs)) {
+    if (!this.#renewal.isCertainlyHeld(this.#outbox.nowMs)) {
       this.#ready = false;
-      if (this.#phase.kind === 'settled') this.#phase = { kind: 'paused' };
+      if (this.#phase.kind === 'registered') this.#phase = { kind: 'suspended' };
     }
-    if (this.#phase.kind === 'over' || !this.#wasRegistered || this.#lostTold || !this.#renewal.isOver(this.#out.nowMs))
+    if (
+      this.#phase.kind === 'ended' ||
+      !this.#wasRegistered ||
+      this.#lostReported ||
+      !this.#renewal.isOver(this.#outbox.nowMs)
+    )
       return;
-    this.#lostTold = true;
-    const silentMs = this.#renewal.sinceRenewalMs(this.#out.nowMs);
-    this.#out.emit({ type: 'registration.lost', node: this.#identity.id, silentMs });
+    this.#lostReported = true;
+    const silentMs = this.#renewal.sinceRenewalMs(this.#outbox.nowMs);
+    this.#outbox.emit({ type: 'registration.lost', node: this.#identity.id, silentMs });
   }
 
   get #wallMs(): number {
-    return this.#out.nowMs + this.#wallOffsetMs;
+    return this.#outbox.nowMs + this.#wallOffsetMs;
   }
 
   #maintain(): void {
-    this.#upkeep.check();
+    this.#maintenance.check();
     if (this.#state === undefined) return;
-    const quietSinceMs = Math.max(this.#drainedMs, this.#renewal.lastFailureMs);
-    this.#upkeep.rejoin(this.#state, this.#registrationRevision, quietSinceMs, this.#wallMs);
+    const noFailureSinceMs = Math.max(this.#drainedMs, this.#renewal.lastFailureMs);
+    this.#maintenance.rejoin(this.#state, this.#registrationRevision, noFailureSinceMs, this.#wallMs);
   }
 
-  // The end.
+  // Leaving and ending.
 
   #leave(): void {
     this.#ready = false;
-    this.#out.push({ kind: 'unwatch' });
-    if (!this.#wasRegistered || this.#renewal.lease === undefined) return this.#leaving(undefined);
+    this.#outbox.push({ kind: 'unwatch' });
+    if (!this.#wasRegistered || this.#renewal.lease === undefined) return this.#onLeft(undefined);
     const leave = deregisterTransaction(this.#identity.id, this.#registrationRevision);
-    this.#phase = { kind: 'leaving', call: this.#out.write(leave) };
+    this.#phase = { kind: 'leaving', call: this.#outbox.write(leave) };
   }
 
-  #leaving(outcome: Outcome<TransactionResult> | undefined): void {
+  #onLeft(outcome: Outcome<TransactionResult> | undefined): void {
     this.#end();
-    this.#out.push({ kind: 'left', outcome: outcome === undefined || outcome.ok ? success(undefined) : outcome });
+    this.#outbox.push({ kind: 'left', outcome: outcome === undefined || outcome.ok ? success(undefined) : outcome });
   }
 
   #end(): void {
     this.#ready = false;
-    this.#phase = { kind: 'over' };
-    this.#out.push({ kind: 'unwatch' });
-    if (this.#renewal.lease !== undefined) this.#out.push({ kind: 'revoke', lease: this.#renewal.lease });
+    this.#phase = { kind: 'ended' };
+    this.#outbox.push({ kind: 'unwatch' });
+    if (this.#renewal.lease !== undefined) this.#outbox.push({ kind: 'revoke', lease: this.#renewal.lease });
     this.#renewal.end();
   }
 }

@@ -58,7 +58,7 @@ describe('cluster keys', () => {
   });
 
   test('the roster holds registrations, states and the epoch, and no containers', () => {
-    const { from, to } = keyRanges.roster;
+    const { from, to } = keyRanges.nodeDirectory;
     const inside = (key: ClusterKey): boolean => clusterKey(key) >= from && clusterKey(key) < to;
     assert.ok(inside({ kind: 'epoch' }) && inside({ kind: 'state', node }) && inside({ kind: 'registration', node }));
     assert.ok(!inside({ kind: 'container', pool: 'zzz', container: '1' }));

@@ -111,7 +111,7 @@ export const keyRanges = {
   containersOf: (pool: string): KeyRange => withPrefix(`/cluster/containers/${poolPath(pool)}/`),
   pools: withPrefix('/cluster/container-pools/'),
   /** Epoch, states and registrations are neighbours, with the load in between: one watch, one order. */
-  roster: { from: '/cluster/epoch', to: withPrefix('/cluster/register/').to },
+  nodeDirectory: { from: '/cluster/epoch', to: withPrefix('/cluster/register/').to },
 } as const;
 
 function poolPath(pool: string): string {

@@ -100,7 +100,7 @@ export class NodeRegistration {
   }
 
   #followDirectory(): Cancel {
-    return startInformer(this.#ports.registry, this.#ports.clock, keyRanges.roster, {
+    return startInformer(this.#ports.registry, this.#ports.clock, keyRanges.nodeDirectory, {
       loaded: (entries) => this.#directory.load(entries),
       changed: (changes) => {
         for (const change of changes) this.#emitLateReturn(change);

@@ -127,7 +127,7 @@ export class ModuleOperations {
       if (!loaded.ok) return done(loaded);
       const entries: RegistryEntry[] = [];
       const take = (entry: RegistryEntry): void => void entries.push(entry);
-      new PoolReader(registry, clock).readPages(keyRanges.roster, take, (outcome) => {
+      new PoolReader(registry, clock).readPages(keyRanges.nodeDirectory, take, (outcome) => {
         if (!outcome.ok) return done(outcome);
         const view = ClusterView.from(entries, 0, clock.nowMs());
         done(success(workersIn(view, loaded.value)));

@@ -44,7 +44,7 @@ export class PoolReader {
     this.find(name, done, (pool) => {
       const entries: RegistryEntry[] = [];
       this.readPages(
-        keyRanges.roster,
+        keyRanges.nodeDirectory,
         (entry) => void entries.push(entry),
         (outcome) => {
           if (!outcome.ok) return done(outcome);

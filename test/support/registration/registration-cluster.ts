@@ -1,6 +1,6 @@
 /**
- * A small pretend world for the tests of this folder: nodes that share one registry, on virtual time. Nodes start,
- * crash and are cut off; clocks may run at their own speed; the leader is whoever the test says. Holds no tests itself.
+ * Nodes that share one fake registry on virtual time. A test starts, crashes and cuts them off, gives each clock its own
+ * rate, and appoints the leader.
  */
 import assert from 'node:assert/strict';
 import { type Done, type ErrorCode, success } from '../../../src/base/errors.ts';
@@ -31,16 +31,16 @@ type Node = {
   readonly id: NodeId;
   generation: number;
   rate: number;
-  side: FakeRegistry | undefined;
+  connection: FakeRegistry | undefined;
   host: RegistrationHost | undefined;
   fenced: string | undefined;
   reconcile: Reconcile;
-  /** How often it had to confirm what it holds. */
-  reconciled: number;
+  /** How often the node has reconciled. */
+  reconcileCount: number;
 };
 
-/** Who leads is what the test says; its term grows with each change. */
-class Leaders {
+/** The test appoints the leader; each change raises the term. */
+class AppointedLeadership {
   readonly #watchers = new Set<{ readonly self: string; readonly events: LeadershipEvents }>();
   leader: string | undefined;
   term = 1;
@@ -50,7 +50,7 @@ class Leaders {
     this.leader = leader;
     if (leader !== undefined) this.term += 1;
     for (const { self, events } of [...this.#watchers]) {
-      if (self === before) events.lost?.('another leads');
+      if (self === before) events.lost?.('another node leads');
       events.changed?.(this.#view());
       if (self === leader) events.elected?.(fenceOf(this.term, 1));
     }
@@ -76,7 +76,7 @@ class Leaders {
 
 export class RegistrationTestCluster {
   readonly timeline = new Timeline();
-  readonly leaders = new Leaders();
+  readonly leaders = new AppointedLeadership();
   readonly log: string[] = [];
   readonly registry: FakeRegistry;
   readonly random: Random;
@@ -98,11 +98,11 @@ export class RegistrationTestCluster {
         id,
         generation: 0,
         rate: 1,
-        side: undefined,
+        connection: undefined,
         host: undefined,
         fenced: undefined,
         reconcile: (done) => done(success(undefined)),
-        reconciled: 0,
+        reconcileCount: 0,
       };
       this.nodes.set(name, node);
     }
@@ -125,16 +125,16 @@ export class RegistrationTestCluster {
   start(name: string, generation?: number): RegistrationHost {
     const node = this.node(name);
     node.generation = generation ?? node.generation + 1;
-    node.side = this.registry.connect();
+    node.connection = this.registry.connect();
     node.fenced = undefined;
-    const { host } = this.life(name, node.generation, node.side);
+    const { host } = this.createProcess(name, node.generation, node.connection);
     node.host = host;
     host.start();
     return host;
   }
 
-  /** One more process that believes to be this node. */
-  life(name: string, generation: number, registry: Registry): { readonly host: RegistrationHost } {
+  /** Another process of this node, not started yet. */
+  createProcess(name: string, generation: number, registry: Registry): { readonly host: RegistrationHost } {
     const node = this.node(name);
     const roles = ['worker'] as const;
     const identity: Identity = { id: node.id, name, generation, roles, dc: 'dc1', host: '127.0.0.1', port: 7000 };
@@ -146,16 +146,16 @@ export class RegistrationTestCluster {
     };
     const host: RegistrationHost = new RegistrationHost(ports, identity, this.options, {
       reconcile: (done) => {
-        node.reconciled += 1;
+        node.reconcileCount += 1;
         node.reconcile(done);
       },
       event: ({ type, ...event }) => {
-        const words = 'mode' in event ? ` ${event.mode} ${event.reason}` : '';
-        this.#note(`${name} ${type}${words}`);
+        const state = 'mode' in event ? ` ${event.mode} ${event.reason}` : '';
+        this.#trace(`${name} ${type}${state}`);
       },
       fenced: (error) => {
         node.fenced = error.message;
-        this.#note(`${name}/${generation} fenced`);
+        this.#trace(`${name}/${generation} fenced`);
       },
       onHalt: (error) => {
         throw error;
@@ -164,7 +164,7 @@ export class RegistrationTestCluster {
     return { host };
   }
 
-  /** The process is gone; nothing of it runs on. */
+  /** Ends the process without deregistering. */
   crash(name: string): void {
     const node = this.node(name);
     node.host?.stop();
@@ -173,19 +173,19 @@ export class RegistrationTestCluster {
   }
 
   cut(name: string, code?: ErrorCode): void {
-    this.node(name).side?.interrupt(code);
+    this.node(name).connection?.interrupt(code);
   }
 
   heal(name: string): void {
-    this.node(name).side?.resume();
+    this.node(name).connection?.resume();
   }
 
-  /** Also makes it the one that notes who is lost. */
+  /** Appoints the leader; its expiry worker marks lost nodes. */
   lead(name: string): void {
     this.#worker?.stop();
     const ports = { registry: this.registry.connect(), clock: this.#clock(() => 1), leadership: this.leaders.of(name) };
     const worker = new ExpiryWorkerHost(ports, this.options, {
-      event: ({ type, node }) => this.#note(`${this.nameOf(node)} ${type}`),
+      event: ({ type, node }) => this.#trace(`${this.nameOf(node)} ${type}`),
       onHalt: (error) => {
         throw error;
       },
@@ -199,24 +199,24 @@ export class RegistrationTestCluster {
     return [...this.nodes].find(([, node]) => node.id === id)?.[0] ?? id;
   }
 
-  roster(): NodeDirectory {
-    const roster = new NodeDirectory();
-    roster.load(this.registry.keyspace.range(keyRanges.roster, 10_000).entries);
-    return roster;
+  directory(): NodeDirectory {
+    const directory = new NodeDirectory();
+    directory.load(this.registry.keyspace.range(keyRanges.nodeDirectory, 10_000).entries);
+    return directory;
   }
 
-  row(name: string): NodeDirectoryEntry | undefined {
-    return this.roster().get(this.node(name).id);
+  entry(name: string): NodeDirectoryEntry | undefined {
+    return this.directory().get(this.node(name).id);
   }
 
-  /** What the registry says of it, such as `active boot`. */
-  standing(name: string): string {
-    const row = this.row(name);
-    return `${registrationStatus(row)} ${row?.state?.record?.reason ?? '-'}`;
+  /** Status and reason in the registry, such as `active boot`. */
+  statusOf(name: string): string {
+    const entry = this.entry(name);
+    return `${registrationStatus(entry)} ${entry?.state?.record?.reason ?? '-'}`;
   }
 
   epoch(): number {
-    return this.roster().epoch?.record?.epoch ?? 0;
+    return this.directory().epoch?.record?.epoch ?? 0;
   }
 
   write(op: Parameters<Registry['transact']>[0]['then'][number]): void {
@@ -229,7 +229,7 @@ export class RegistrationTestCluster {
     assert.ok(ended);
   }
 
-  #note(text: string): void {
+  #trace(text: string): void {
     this.log.push(`${Math.round(this.timeline.nowMs)} ${text}`);
   }
 
@@ -242,8 +242,8 @@ export class RegistrationTestCluster {
   }
 }
 
-/** All started one after the other, the first one leads, and the waits of its beginning are over. */
-export function running(
+/** A cluster with all nodes registered, the first one as leader, and the grace after its election over. */
+export function startedCluster(
   ...[names, ...rest]: ConstructorParameters<typeof RegistrationTestCluster>
 ): RegistrationTestCluster {
   const cluster = new RegistrationTestCluster(names, ...rest);
@@ -257,14 +257,14 @@ export function running(
   return cluster;
 }
 
-/** As an operator would. */
+/** Writes the mode of a node as an operator does. */
 export function setMode(
   cluster: RegistrationTestCluster,
   name: string,
   mode: 'draining' | 'drained' | 'active',
   reason: StateReason = mode === 'active' ? 'admin_activate' : 'admin_drain',
 ): void {
-  const state = cluster.row(name)?.state?.record;
+  const state = cluster.entry(name)?.state?.record;
   assert.ok(state);
   const record = { ...state, mode, reason };
   const value = new TextEncoder().encode(JSON.stringify(record));
