@@ -1,28 +1,28 @@
 /**
- * Turns the timeouts of a call into fixed moments: its deadline and the end of retries. Nothing moves them afterwards.
+ * Turns the timeouts of a call into two moments: its deadline and the end of retries. Both are fixed when the call starts.
  */
 import { RemusterError } from '../base/errors.ts';
 import type { CallOptions } from '../containers/module.ts';
 
 export type CallTimeouts = {
-  /** How long one question to the cluster may take; also the least that a call has which names no time. */
+  /** Timeout of a request to the cluster; also the minimum for a call without a timeout of its own. */
   readonly requestTimeoutMs: number;
-  /** How long a call is sent again when nodes cannot be reached; 0: once only, -1: for ever. */
+  /** How long a call is resent while nodes are unreachable; 0: never, -1: without end. */
   readonly retryTimeoutMs: number;
 };
 
 export type CallDeadlines = { readonly deadlineMs: number; readonly retryUntilMs: number };
 
-/** Without a time of its own a call may take as long as it is sent again; for ever only if that is for ever. */
-export function callDeadlines(nowMs: number, options: CallOptions, times: CallTimeouts): CallDeadlines {
-  const retryMs = checked(options.retryTimeoutMs ?? times.retryTimeoutMs, 'retryTimeoutMs', -1);
-  const patienceMs = retryMs < 0 ? Infinity : retryMs;
-  const timeoutMs = checked(options.timeoutMs ?? Math.max(patienceMs, times.requestTimeoutMs), 'timeoutMs', 0);
-  return { deadlineMs: nowMs + timeoutMs, retryUntilMs: nowMs + patienceMs };
+/** Without a timeout of its own a call may take as long as it is retried, and at least `requestTimeoutMs`. */
+export function callDeadlines(nowMs: number, options: CallOptions, timeouts: CallTimeouts): CallDeadlines {
+  const retryTimeoutMs = checked(options.retryTimeoutMs ?? timeouts.retryTimeoutMs, 'retryTimeoutMs', -1);
+  const retryMs = retryTimeoutMs < 0 ? Infinity : retryTimeoutMs;
+  const timeoutMs = checked(options.timeoutMs ?? Math.max(retryMs, timeouts.requestTimeoutMs), 'timeoutMs', 0);
+  return { deadlineMs: nowMs + timeoutMs, retryUntilMs: nowMs + retryMs };
 }
 
-function checked(value: number, what: string, min: number): number {
+function checked(value: number, name: string, min: number): number {
   if (typeof value !== 'number' || !(value >= min))
-    throw new RemusterError('BAD_ARGUMENT', `${what} is a number from ${min} on`);
+    throw new RemusterError('BAD_ARGUMENT', `${name} must be a number of at least ${min}, not ${String(value)}`);
   return value;
 }

@@ -1,6 +1,6 @@
 /**
- * Allocates the call ids of one session and tracks the lowest pending one: containers may drop the dedup entries below
- * it.
+ * Allocates the call ids of one session and tracks the lowest pending one: a container may drop all dedup slots of the
+ * session below it.
  */
 import type { CallId } from '../base/ids.ts';
 
@@ -14,7 +14,7 @@ export class CallIdAllocator {
     this.#session = session;
   }
 
-  /** The lowest number that is still waited for; that of the next call when none is. */
+  /** The number of the oldest pending call; if none is pending, the number of the next call. */
   get lowestPending(): number {
     return this.#lowestPending;
   }

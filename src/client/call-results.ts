@@ -15,32 +15,34 @@ import type { Message } from '../messages/catalogue.ts';
 import { decodeValue } from '../messages/codec/value.ts';
 import type { ClassifiedReply } from './retrying-request.ts';
 
-/** The node that was asked could not help, which says nothing about others, or about the same one a moment later. */
+/** The container did not execute the call, or its reply was lost; another node, or the same one later, may succeed. */
 const retryable: readonly ErrorCode[] = ['CANCELLED', 'DRAINED', 'FENCED', 'NETWORK_TIMEOUT', 'UNREACHABLE'];
 
+/** `isEndless`: the call has no deadline of its own, so it outlives the deadline of one attempt. */
 export function classifyCallReply(
-  answer: Message,
+  reply: Message,
   method: Methods[string],
   isEndless: boolean,
 ): ClassifiedReply<unknown> {
-  if (answer.kind !== 'routeCallReply') return { outcome: failure('MALFORMED', `${answer.kind} answers a call`) };
-  const result = callResultOfReply(answer);
+  if (reply.kind !== 'routeCallReply') return { outcome: failure('MALFORMED', `a call got the reply ${reply.kind}`) };
+  const result = callResultOfReply(reply);
   if (!result.ok) {
-    const mayPass = retryable.includes(result.error.code) || (isEndless && result.error.code === 'DEADLINE');
-    return mayPass ? { retry: result.error } : { outcome: result };
+    const isRetryable = retryable.includes(result.error.code) || (isEndless && result.error.code === 'DEADLINE');
+    return isRetryable ? { retry: result.error } : { outcome: result };
   }
   if ('value' in result.value) return { outcome: success(decodeValue(result.value.value)) };
   if ('parts' in result.value) return { outcome: success(aggregateParts(result.value.parts, method)) };
-  return { outcome: failure('INTERNAL', 'the method of another version gives a flow') };
+  return { outcome: failure('INTERNAL', 'the method returns a result stream in the module version of the cluster') };
 }
 
-/** Throws PARTIAL when a part is missing: its message names the parts. What `aggregate` throws is the caller's to see. */
+/** Throws PARTIAL if a part failed, with its container and code; passes on what `aggregate` throws. */
 function aggregateParts(parts: readonly ContainerCallResult[], method: Methods[string]): unknown {
   const failed = parts.flatMap((part) => (part.ok ? [] : [`${part.container} (${parseErrorCode(part.code)})`]));
   if (failed.length > 0) {
-    const [some, more] = [failed.slice(0, 10), failed.length - 10];
+    const [first, more] = [failed.slice(0, 10), failed.length - 10];
     const tail = more > 0 ? ` and ${more} more` : '';
-    throw new RemusterError('PARTIAL', `containers ${some.join(', ')}${tail} of ${parts.length} did not answer`);
+    const message = `${failed.length} of ${parts.length} containers failed: ${first.join(', ')}${tail}`;
+    throw new RemusterError('PARTIAL', message);
   }
   const values = parts.flatMap((part) => (part.ok ? [decodeValue(part.value)] : []));
   const aggregate = typeof method === 'function' ? undefined : method.aggregate;
@@ -48,7 +50,7 @@ function aggregateParts(parts: readonly ContainerCallResult[], method: Methods[s
   try {
     return aggregate(values);
   } catch (error) {
-    // All containers have run the method by now.
+    // All containers have executed the method.
     if (isRemusterError(error)) throw withPossibleEffect(error);
     throw new RemusterError('CALL_FAILED', error instanceof Error ? error.message : String(error), 'maybe');
   }

@@ -22,13 +22,13 @@ export type { JobsListed } from './session-jobs.ts';
 export type { ConnectOptions } from './options.ts';
 export type { PreparedJob, SubmitOptions } from './submission.ts';
 
-/** What the code of a workflow imports of the package is the copy that runs here. */
+/** Workflow code imports this copy of the package. */
 const packageEntries = {
   remuster: entryUrl(import.meta.url, '../index').href,
   'remuster/client': entryUrl(import.meta.url, 'index').href,
 };
 
-/** Ends with a session to a node that has answered, or with a coded error. */
+/** Connects to a cluster: resolves after the first reply of a node, or throws a coded error. */
 export async function connect(options: ConnectOptions): Promise<ClusterSession> {
   const { waitServerMs, ...settings } = clientSettings(options, env);
   const host = settings.addresses.every((address) => isLoopback(address.host)) ? '127.0.0.1' : '0.0.0.0';
@@ -38,7 +38,7 @@ export async function connect(options: ConnectOptions): Promise<ClusterSession> 
     ...{ cluster: options.cluster ?? 'remuster', clock, log: () => {}, bind: { host, port: 0 } },
     self: { id, name: `client-${id.slice(0, 8)}`, host, port: 0, generation: 1, roles: ['client'], dc: 'client' },
     secrets: { current: options.secret, previous: [] },
-    // A client only asks: whatever is asked of it is refused.
+    // A client serves no requests: the role check refuses all of them.
     admit: () => 'role',
   });
   const { streams } = transport;

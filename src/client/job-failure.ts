@@ -34,15 +34,15 @@ export function createJobFailure(
   const code = status in statusCodes ? statusCodes[status as keyof typeof statusCodes] : 'WORKFLOW_FAILED';
   const thrown =
     error === undefined
-      ? new RemusterError(code, `the job ${jobId} ended as ${status}`)
+      ? new RemusterError(code, `job ${jobId} ended with status ${status}`)
       : new RemusterError(parseErrorCode(error.code), error.message);
   return Object.assign(withEffectOf(status, thrown), details);
 }
 
-/** A job that is PARTIAL or FAILED has begun; one that was cancelled or late may have. */
+/** A PARTIAL or FAILED job has executed work; a cancelled or timed-out one may have. */
 function withEffectOf(status: JobStatus, error: RemusterError): RemusterError {
-  const hasBegun = status === 'PARTIAL' || status === 'FAILED';
-  return hasBegun ? withStateChanged(error, 'yes') : withPossibleEffect(error);
+  const hasRun = status === 'PARTIAL' || status === 'FAILED';
+  return hasRun ? withStateChanged(error, 'yes') : withPossibleEffect(error);
 }
 
 export function isJobFailure(value: unknown): value is JobFailure {

@@ -1,4 +1,4 @@
-/** Requests about jobs to the managers, by way of any node, and bundle upload before first use. All are idempotent. */
+/** Job requests to the managers through any node, and the upload of bundles before their first use. All are idempotent. */
 import { type ErrorCode, type RemusterError, isRemusterError } from '../base/errors.ts';
 import type { Message } from '../messages/catalogue.ts';
 import type { JobVerb } from '../messages/jobs.ts';
@@ -6,96 +6,90 @@ import type { ClusterRequest } from './retrying-request.ts';
 
 type Limits = Pick<ClusterRequest<never>, 'attemptMs' | 'isPermanent' | 'isRetryable'>;
 
-/** Asks the cluster, within the times of the session. */
-export type SendRequest = <K extends Message['kind']>(
-  question: Message,
-  kind: K,
+/** Sends a request to the cluster with the timeouts of the session. */
+export type SendClusterRequest = <K extends Message['kind']>(
+  request: Message,
+  replyKind: K,
   limits: Limits,
 ) => Promise<Extract<Message, { readonly kind: K }>>;
 
-/** One node is waited for so long, or half of what one question may take at all. */
+/** Longest attempt at one node. */
 const attemptMsMax = 10_000;
 const storeMsMax = 30_000;
-/** The managers have no room: so often it is tried again. */
+/** Attempts while the managers reply CAPACITY. */
 const capacityRetriesMax = 5;
-/** Of code that is known to be stored. */
+/** Remembered bundles. */
 const storedMax = 1_000;
-/** A change of leaders is over soon. */
+/** Errors during a change of leader. */
 const retryable: readonly ErrorCode[] = ['NO_QUORUM', 'NOT_LEADER', 'DEADLINE', 'FENCED'];
 
 export class JobRequests {
-  readonly #ask: SendRequest;
-  readonly #requestMs: number;
-  readonly #stored = new Map<string, Promise<void>>();
-  /** Those of them that are stored already: nobody has to wait. */
-  readonly #isStored = new Set<string>();
+  readonly #sendRequest: SendClusterRequest;
+  readonly #requestTimeoutMs: number;
+  /** Uploads by hash, under way and done. */
+  readonly #uploads = new Map<string, Promise<void>>();
+  /** Hashes of the done ones, which need no wait. */
+  readonly #stored = new Set<string>();
 
-  constructor(ask: SendRequest, requestMs: number) {
-    this.#ask = ask;
-    this.#requestMs = requestMs;
+  constructor(sendRequest: SendClusterRequest, requestTimeoutMs: number) {
+    this.#sendRequest = sendRequest;
+    this.#requestTimeoutMs = requestTimeoutMs;
   }
 
-  /** How long a node may hold a question back until there is news. */
+  /** How long a node may delay a reply until something has changed. */
   get longPollMs(): number {
-    return Math.min(attemptMsMax, this.#requestMs) / 2;
+    return Math.min(attemptMsMax, this.#requestTimeoutMs) / 2;
   }
 
-  /** Arguments and answer are JSON. */
-  async send(verb: JobVerb, words: object): Promise<unknown> {
-    return await this.#order(verb, JSON.stringify(words), undefined, undefined);
+  /** Arguments and result travel as JSON. */
+  async send(verb: JobVerb, args: object): Promise<unknown> {
+    return await this.#send(verb, JSON.stringify(args), undefined, undefined);
   }
 
   /** With `waitMs` the reply comes when the job has ended, at the latest after this time. */
   submit(args: string, idempotencyKey: string | undefined, waitMs: number | undefined): Promise<unknown> {
-    return this.#order('submit', args, idempotencyKey, waitMs);
+    return this.#send('submit', args, idempotencyKey, waitMs);
   }
 
-  async #order(
+  async #send(
     verb: JobVerb,
     args: string,
     idempotencyKey: string | undefined,
     waitMs: number | undefined,
   ): Promise<unknown> {
     const request = { kind: 'jobRequest', verb, args, hops: 0, submitter: '', waitMs, idempotencyKey } as const;
-    const attemptMs = Math.min(attemptMsMax, this.#requestMs);
-    const { answer } = await this.#ask(request, 'jobReply', {
-      attemptMs,
-      isRetryable: mayPass,
-      isPermanent: isHopeless,
-    });
+    const attemptMs = Math.min(attemptMsMax, this.#requestTimeoutMs);
+    const { answer } = await this.#sendRequest(request, 'jobReply', { attemptMs, isRetryable, isPermanent });
     return JSON.parse(answer) as unknown;
   }
 
-  /** `work` names this code; it is stored first, and once more if the managers do not have it after all. */
-  async withBundle<T>(sha256: string, code: Uint8Array, work: () => Promise<T>): Promise<T> {
-    if (!this.#isStored.has(sha256)) await this.#store(sha256, code);
+  /** Runs a request that names this bundle: uploads it first, and again if the managers have lost it. */
+  async withBundle<T>(sha256: string, code: Uint8Array, request: () => Promise<T>): Promise<T> {
+    if (!this.#stored.has(sha256)) await this.#upload(sha256, code);
     try {
-      return await work();
+      return await request();
     } catch (error) {
       if (!isRemusterError(error, 'UNKNOWN_BUNDLE')) throw error;
       this.#forget(sha256);
-      await this.#store(sha256, code);
-      return await work();
+      await this.#upload(sha256, code);
+      return await request();
     }
   }
 
-  /** Once at a time, and not again within this session. */
-  async #store(sha256: string, code: Uint8Array): Promise<void> {
-    const known = this.#stored.get(sha256);
+  /** One upload at a time per bundle, and one per session. */
+  async #upload(sha256: string, code: Uint8Array): Promise<void> {
+    const known = this.#uploads.get(sha256);
     if (known !== undefined) return await known;
-    const [oldest] = this.#stored.keys();
-    if (this.#stored.size >= storedMax && oldest !== undefined) this.#forget(oldest);
-    const attemptMs = Math.max(storeMsMax, this.#requestMs);
-    const stored = this.#ask({ kind: 'storeBundle', sha256, code }, 'storeBundleReply', {
-      attemptMs,
-      isRetryable: mayPass,
-      isPermanent: isHopeless,
-    });
-    const storing = stored.then(() => undefined);
-    this.#stored.set(sha256, storing);
+    const [oldest] = this.#uploads.keys();
+    if (this.#uploads.size >= storedMax && oldest !== undefined) this.#forget(oldest);
+    const attemptMs = Math.max(storeMsMax, this.#requestTimeoutMs);
+    const limits = { attemptMs, isRetryable, isPermanent };
+    const sent = this.#sendRequest({ kind: 'storeBundle', sha256, code }, 'storeBundleReply', limits);
+    const upload = sent.then(() => undefined);
+    this.#uploads.set(sha256, upload);
     try {
-      await storing;
-      if (this.#stored.get(sha256) === storing) this.#isStored.add(sha256);
+      await upload;
+      if (this.#uploads.get(sha256) === upload) this.#stored.add(sha256);
     } catch (error) {
       this.#forget(sha256);
       throw error;
@@ -103,15 +97,15 @@ export class JobRequests {
   }
 
   #forget(sha256: string): void {
+    this.#uploads.delete(sha256);
     this.#stored.delete(sha256);
-    this.#isStored.delete(sha256);
   }
 }
 
-function mayPass({ code }: RemusterError): boolean {
+function isRetryable({ code }: RemusterError): boolean {
   return retryable.includes(code);
 }
 
-function isHopeless({ code }: RemusterError, times: number): boolean {
-  return code === 'CAPACITY' && times >= capacityRetriesMax;
+function isPermanent({ code }: RemusterError, failures: number): boolean {
+  return code === 'CAPACITY' && failures >= capacityRetriesMax;
 }

@@ -1,6 +1,6 @@
 /**
- * Finds unresponsive nodes while requests wait: after 1 s without a reply it sends an echo, and after 1.5 s more it
- * tells the requests. A slow call is not reported.
+ * Detects unresponsive nodes while requests wait for them: after 1 s without a reply it sends an echo, and if that is
+ * not answered within 1.5 s it notifies the requests. A node that answers the echo may take any time for a request.
  */
 import { CompactingSet } from '../base/collections/compacting-map.ts';
 import type { Address, Cancel, Clock, Streams } from '../base/ports.ts';
@@ -8,11 +8,11 @@ import { encodeMessage } from '../messages/catalogue.ts';
 import { addressKey } from './server-list.ts';
 
 export type LivenessListener = {
-  /** No word from that node; ends the waiting for it. */
+  /** The node does not answer. The listener has stopped waiting for it. */
   onUnresponsive(address: Address): void;
 };
 
-type Watched = {
+type WatchedNode = {
   readonly address: Address;
   readonly waiting: CompactingSet<LivenessListener>;
   lastReplyMs: number;
@@ -26,14 +26,14 @@ const nothing: Cancel = () => {};
 export class LivenessMonitor {
   readonly #clock: Clock;
   readonly #streams: Pick<Streams, 'request'>;
-  readonly #watched = new Map<string, Watched>();
+  readonly #watched = new Map<string, WatchedNode>();
 
   constructor(clock: Clock, streams: Pick<Streams, 'request'>) {
     this.#clock = clock;
     this.#streams = streams;
   }
 
-  /** Nodes of which somebody waits for an answer. */
+  /** Nodes for which requests wait, or have waited less than a second ago. */
   get size(): number {
     return this.#watched.size;
   }
@@ -46,17 +46,17 @@ export class LivenessMonitor {
       return;
     }
     const lastReplyMs = this.#clock.nowMs();
-    const watched: Watched = { address, waiting: new CompactingSet(), lastReplyMs, cancel: nothing };
+    const watched: WatchedNode = { address, waiting: new CompactingSet(), lastReplyMs, cancel: nothing };
     watched.waiting.add(listener);
     this.#watched.set(key, watched);
-    this.#lookAfter(watched, silentAfterMs);
+    this.#scheduleCheck(watched, silentAfterMs);
   }
 
-  /** `heard`: an answer came. */
-  stopWaiting(address: Address, listener: LivenessListener, heard: boolean): void {
+  /** `hasReply`: the request ended with a reply of the node. */
+  stopWaiting(address: Address, listener: LivenessListener, hasReply: boolean): void {
     const watched = this.#watched.get(addressKey(address));
     if (watched === undefined) return;
-    if (heard) watched.lastReplyMs = this.#clock.nowMs();
+    if (hasReply) watched.lastReplyMs = this.#clock.nowMs();
     watched.waiting.delete(listener);
   }
 
@@ -65,34 +65,34 @@ export class LivenessMonitor {
     this.#watched.clear();
   }
 
-  #lookAfter(watched: Watched, delayMs: number): void {
+  #scheduleCheck(watched: WatchedNode, delayMs: number): void {
     watched.cancel = this.#clock.schedule(delayMs, () => this.#check(watched));
   }
 
-  /** The timer runs on while calls come and go, instead of being set for each of them. */
-  #check(watched: Watched): void {
+  /** One timer per node, which is not reset for each request. */
+  #check(watched: WatchedNode): void {
     if (watched.waiting.size === 0) {
       this.#watched.delete(addressKey(watched.address));
       return;
     }
     const silentMs = this.#clock.nowMs() - watched.lastReplyMs;
-    if (silentMs < silentAfterMs) this.#lookAfter(watched, silentAfterMs - silentMs);
-    else this.#ask(watched);
+    if (silentMs < silentAfterMs) this.#scheduleCheck(watched, silentAfterMs - silentMs);
+    else this.#probe(watched);
   }
 
-  #ask(watched: Watched): void {
+  #probe(watched: WatchedNode): void {
     const body = encodeMessage({ kind: 'echo', payload: new Uint8Array(0) });
     watched.cancel = this.#streams.request(watched.address, body, echoTimeoutMs, (outcome) => {
-      // Another one may have taken its place since.
+      // The entry may have been removed, and another added for the same address.
       if (this.#watched.get(addressKey(watched.address)) !== watched) return;
       if (outcome.ok) watched.lastReplyMs = this.#clock.nowMs();
       const isSilent = this.#clock.nowMs() - watched.lastReplyMs >= silentAfterMs;
-      if (isSilent) this.#tell(watched);
-      this.#lookAfter(watched, silentAfterMs);
+      if (isSilent) this.#notify(watched);
+      this.#scheduleCheck(watched, silentAfterMs);
     });
   }
 
-  #tell(watched: Watched): void {
+  #notify(watched: WatchedNode): void {
     const waiting = [...watched.waiting];
     watched.waiting.clear();
     watched.lastReplyMs = this.#clock.nowMs();

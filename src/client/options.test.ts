@@ -1,10 +1,10 @@
-/** What a client is told, by options, environment and defaults. */
+/** Client settings from options, environment and defaults. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isRemusterError } from '../base/errors.ts';
 import { clientSettings } from './options.ts';
 
-test('options come before the environment, which comes before defaults', () => {
+test('options override the environment, which overrides defaults', () => {
   const addr = '127.0.0.1:7400';
   assert.deepEqual(clientSettings({ addr }, {}), {
     addresses: [{ host: '127.0.0.1', port: 7_400 }],
@@ -20,7 +20,7 @@ test('options come before the environment, which comes before defaults', () => {
   assert.equal(clientSettings({ addr }, { REMUSTER_CLIENT_RETRY_TIMEOUT: '0' }).retryTimeoutMs, 0);
 });
 
-test('several addresses, in one text or a list', () => {
+test('addr takes several addresses, as text or as a list', () => {
   const expected = [
     { host: 'a', port: 1 },
     { host: '::1', port: 2 },
@@ -29,7 +29,7 @@ test('several addresses, in one text or a list', () => {
   assert.deepEqual(clientSettings({ addr: ['a:1', '[::1]:2'] }, {}).addresses, expected);
 });
 
-test('what makes no sense is refused', () => {
+test('invalid values are refused with BAD_ARGUMENT', () => {
   const addr = 'a:1';
   for (const [options, environment] of [
     [{ addr: 'nonsense' }, {}],

@@ -1,5 +1,5 @@
 /**
- * Reads ConnectOptions, environment and defaults into checked client settings. Throws BAD_ARGUMENT and names the
+ * Turns ConnectOptions, environment variables and defaults into checked client settings. BAD_ARGUMENT names the invalid
  * option.
  */
 import { RemusterError } from '../base/errors.ts';
@@ -7,22 +7,22 @@ import type { Address } from '../base/ports.ts';
 import type { CallTimeouts } from './call-deadlines.ts';
 
 export type ConnectOptions = {
-  /** Nodes of the cluster as `host:port`: one is enough, several help while one of them is down. */
+  /** Nodes of the cluster as `host:port`. One is enough; more help while one of them is down. */
   readonly addr: string | readonly string[];
   /** The name of the cluster; `remuster` if left out. */
   readonly cluster?: string;
-  /** The secret of the cluster; needed unless everything is on loopback. */
+  /** The secret of the cluster; required unless all nodes are on loopback. */
   readonly secret?: string;
-  /** How long a question to the cluster may take; 10,000 if left out. Calls of pools have `timeoutMs` of their own. */
+  /** Timeout of a request to the cluster; 10,000 if left out. Calls of pools have their own `timeoutMs`. */
   readonly requestTimeoutMs?: number;
   /**
-   * How long a call is sent again while nodes cannot be reached: 0 not at all, -1 for ever. If left out, the seconds of
+   * How long a call is resent while nodes are unreachable: 0 never, -1 without end. If left out, the seconds of
    * REMUSTER_CLIENT_RETRY_TIMEOUT, else 60,000.
    */
   readonly retryTimeoutMs?: number;
-  /** How long the first connection may take. If left out, the seconds of REMUSTER_WAIT_SERVER, else 30,000. */
+  /** Timeout of the first connection. If left out, the seconds of REMUSTER_WAIT_SERVER, else 30,000. */
   readonly waitServerMs?: number;
-  /** How many other nodes are tried at once when the present one cannot be reached; 16 if left out. */
+  /** How many other nodes are tried without a delay when the present one fails; 16 if left out. */
   readonly tryNewServers?: number;
 };
 
@@ -34,7 +34,7 @@ export type ClientSettings = CallTimeouts & {
 
 const addressesMax = 64;
 
-/** Throws BAD_ARGUMENT for what makes no sense. */
+/** Throws BAD_ARGUMENT for an invalid value. */
 export function clientSettings(
   options: ConnectOptions,
   environment: Readonly<Record<string, string | undefined>>,
@@ -53,7 +53,7 @@ export function clientSettings(
   };
 }
 
-/** -1 second is -1 as well: it stands for "for ever". */
+/** In milliseconds; a negative number of seconds is -1, which stands for "without end". */
 function secondsOf(name: string, text: string | undefined, min: number): number | undefined {
   if (text === undefined || text === '') return undefined;
   const seconds = checked(name, Number(text), min);
@@ -62,14 +62,14 @@ function secondsOf(name: string, text: string | undefined, min: number): number 
 
 function checked(name: string, value: number, min: number): number {
   if (!Number.isFinite(value) || value < min)
-    throw new RemusterError('BAD_ARGUMENT', `${name} is a number from ${min} on`);
+    throw new RemusterError('BAD_ARGUMENT', `${name} must be a number of at least ${min}, not ${value}`);
   return value;
 }
 
 function addressesOf(addr: ConnectOptions['addr']): readonly Address[] {
   const texts = typeof addr === 'string' ? addr.split(',') : addr;
   if (texts.length === 0 || texts.length > addressesMax)
-    throw new RemusterError('BAD_ARGUMENT', `addr names 1 to ${addressesMax} nodes`);
+    throw new RemusterError('BAD_ARGUMENT', `addr must name 1 to ${addressesMax} nodes, not ${texts.length}`);
   return texts.map(addressOf);
 }
 
@@ -78,6 +78,6 @@ function addressOf(text: string): Address {
   const host = bracketed ?? plain;
   const port = Number(digits);
   if (host === undefined || port < 1 || port > 65_535)
-    throw new RemusterError('BAD_ARGUMENT', 'addr must be host:port');
+    throw new RemusterError('BAD_ARGUMENT', `addr must be host:port, not ${JSON.stringify(text)}`);
   return { host, port };
 }

@@ -1,8 +1,8 @@
-/** Calls of pools through failures: each ends, runs once, and finds a node that can help if there is one. */
+/** Pool calls through failures: each ends, is executed once, and reaches an available node if there is one. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type ErrorCode, failure, isRemusterError, success } from '../base/errors.ts';
-import { counter, opened, FakeCluster, refusedCall } from '../../test/fakes/fake-cluster.ts';
+import { counter, connectedSession, FakeCluster, refusedCall } from '../../test/fakes/fake-cluster.ts';
 
 const withCode =
   (code: ErrorCode) =>
@@ -12,34 +12,34 @@ const withCode =
     return true;
   };
 
-test('a call is numbered, arrives once and its answer comes back', async () => {
+test('a call has a number, arrives once, and returns its result', async () => {
   const cluster = new FakeCluster(1);
-  const session = await opened(cluster);
+  const session = await connectedSession(cluster);
   const pool = session.pool(counter, 'visits');
   assert.equal(await cluster.until(pool.hash('a').add(2)), 2);
   assert.equal(await cluster.until(pool.hash('a').add(3)), 5);
   assert.deepEqual(cluster.received, ['n1 add client-1/1/1', 'n1 add client-1/1/2']);
-  assert.deepEqual(cluster.arrivedLowest, [1, 2]);
+  assert.deepEqual(cluster.lowestPending, [1, 2]);
 });
 
-test('a call tells the lowest number that is still waited for', async () => {
+test('a call carries the lowest pending call number', async () => {
   const cluster = new FakeCluster(1);
-  const session = await opened(cluster);
+  const session = await connectedSession(cluster);
   const pool = session.pool(counter, 'visits');
   cluster.injectFault = (_node, call) => (call.counter === 2 ? 'handled' : undefined);
   await cluster.until(pool.id(0).add(1));
   const second = pool.id(0).add(1);
   await cluster.until(pool.id(0).add(1));
   await cluster.until(pool.id(0).add(1));
-  assert.deepEqual(cluster.arrivedLowest, [1, 2, 2, 2]);
+  assert.deepEqual(cluster.lowestPending, [1, 2, 2, 2]);
   const closed = session.close();
   await assert.rejects(cluster.until(second, 100), withCode('CANCELLED'));
   await cluster.until(closed);
 });
 
-test('a lost answer: the call is sent again under its id, and has run once', async () => {
+test('a call with a lost reply is resent with its id and executed once', async () => {
   const cluster = new FakeCluster(1);
-  const session = await opened(cluster);
+  const session = await connectedSession(cluster);
   let losses = 1;
   cluster.injectFault = (node, call) => {
     if (losses-- <= 0) return undefined;
@@ -49,48 +49,48 @@ test('a lost answer: the call is sent again under its id, and has run once', asy
     return 'handled';
   };
   assert.equal(await cluster.until(session.pool(counter, 'visits').hash('a').add(2)), 2);
-  assert.deepEqual([cluster.ran, cluster.sum], [['client-1/1/1'], 2]);
+  assert.deepEqual([cluster.executed, cluster.sum], [['client-1/1/1'], 2]);
   assert.deepEqual(new Set(cluster.received), new Set(['n1 add client-1/1/1']));
   assert.ok(cluster.received.length > 1);
 });
 
-test('the node restarts with a call under way, and is back only after a while', async () => {
+test('a call survives a restart of its node', async () => {
   const cluster = new FakeCluster(1);
-  const session = await opened(cluster);
+  const session = await connectedSession(cluster);
   cluster.injectFault = () => 'handled';
-  const answer = session.pool(counter, 'visits').hash('a').add(2);
-  await cluster.pass(200);
+  const reply = session.pool(counter, 'visits').hash('a').add(2);
+  await cluster.advance(200);
   cluster.world.crash('n1', 'kept');
-  await cluster.pass(5_000);
+  await cluster.advance(5_000);
   cluster.injectFault = () => undefined;
   cluster.world.start('n1');
-  assert.equal(await cluster.until(answer, 5_000), 2);
+  assert.equal(await cluster.until(reply, 5_000), 2);
   assert.equal(cluster.sum, 2);
 });
 
-test('the node is gone for good: the call goes to another one that the cluster named', async () => {
+test('a call goes to another member when its node is lost', async () => {
   const cluster = new FakeCluster(3);
-  const session = await opened(cluster);
+  const session = await connectedSession(cluster);
   const pool = session.pool(counter, 'visits');
   await cluster.until(pool.hash('a').add(1));
   cluster.injectFault = (node) => (node === 'n1' ? 'handled' : undefined);
-  const answer = pool.hash('a').add(1);
-  await cluster.pass(100);
+  const reply = pool.hash('a').add(1);
+  await cluster.advance(100);
   cluster.world.crash('n1', 'kept');
-  assert.equal(await cluster.until(answer, 2_000), 2);
+  assert.equal(await cluster.until(reply, 2_000), 2);
   cluster.received.length = 0;
   await cluster.until(pool.hash('a').add(1), 100);
   assert.equal(cluster.received.length, 1);
-  assert.ok(!cluster.received[0]?.startsWith('n1'), 'later calls go to the other node at once');
+  assert.ok(!cluster.received[0]?.startsWith('n1'), 'later calls go to the other node first');
 });
 
-test('a node that stands still is left in a few seconds, and one that is at work is not', async () => {
+test('a call leaves an unresponsive node within seconds, and stays with a busy one', async () => {
   const cluster = new FakeCluster(2);
-  const session = await opened(cluster);
+  const session = await connectedSession(cluster);
   const pool = session.pool(counter, 'visits');
   cluster.injectFault = () => 'handled';
   const busy = pool.hash('a').add(1);
-  await cluster.pass(20_000);
+  await cluster.advance(20_000);
   assert.deepEqual(cluster.received, ['n1 add client-1/1/1']);
   cluster.injectFault = () => undefined;
   cluster.world.pauseNode('n1', 60_000);
@@ -98,18 +98,18 @@ test('a node that stands still is left in a few seconds, and one that is at work
   assert.deepEqual(cluster.received.at(-1), 'n2 add client-1/1/1');
 });
 
-test('a node that stops says so, and the call goes elsewhere', async () => {
+test('a call goes to another node when one is draining or full', async () => {
   for (const [as, code] of [
-    ['answer', 'DRAINED'],
-    ['answer', 'FENCED'],
+    ['reply', 'DRAINED'],
+    ['reply', 'FENCED'],
     ['failure', 'DRAINED'],
     ['failure', 'CAPACITY'],
   ] as const) {
     const cluster = new FakeCluster(2);
-    const session = await opened(cluster);
+    const session = await connectedSession(cluster);
     cluster.injectFault = (node, _call, reply) => {
       if (node !== 'n1') return undefined;
-      reply(as === 'answer' ? success(refusedCall(code)) : failure(code));
+      reply(as === 'reply' ? success(refusedCall(code)) : failure(code));
       return 'handled';
     };
     assert.equal(await cluster.until(session.pool(counter, 'visits').hash('a').add(2), 1_000), 2, code);
@@ -120,9 +120,9 @@ test('a node that stops says so, and the call goes elsewhere', async () => {
   }
 });
 
-test('an error of the call itself is an answer: nobody else is asked', async () => {
+test('an error of the call itself is not retried', async () => {
   const cluster = new FakeCluster(2);
-  const session = await opened(cluster);
+  const session = await connectedSession(cluster);
   for (const code of ['UNKNOWN_POOL', 'CALL_FAILED', 'BAD_ARGUMENT', 'PARTIAL', 'STORE_FULL', 'CAPACITY'] as const) {
     cluster.injectFault = (_node, _call, reply) => {
       reply(success(refusedCall(code)));
@@ -133,22 +133,22 @@ test('an error of the call itself is an answer: nobody else is asked', async () 
   assert.equal(cluster.received.length, 6);
 });
 
-test('retry 0: the first failure is told at once', async () => {
+test('a call with retryTimeoutMs 0 ends with its first failure', async () => {
   const cluster = new FakeCluster(2);
-  const session = await opened(cluster, { retryTimeoutMs: 0 });
+  const session = await connectedSession(cluster, { retryTimeoutMs: 0 });
   cluster.injectFault = () => 'handled';
-  const answer = session.pool(counter, 'visits').hash('a').add(2);
-  await cluster.pass(100);
+  const reply = session.pool(counter, 'visits').hash('a').add(2);
+  await cluster.advance(100);
   cluster.world.crash('n1', 'kept');
-  await assert.rejects(cluster.until(answer, 100), withCode('NETWORK_TIMEOUT'));
+  await assert.rejects(cluster.until(reply, 100), withCode('NETWORK_TIMEOUT'));
   await assert.rejects(cluster.until(session.pool(counter, 'visits').hash('a').add(2), 100), withCode('UNREACHABLE'));
 });
 
-test('the cluster is gone: every call ends with the time for retries, and says whom it asked last', async () => {
+test('without a cluster every call ends after its retry timeout and names the last address', async () => {
   const cluster = new FakeCluster(3);
-  const session = await opened(cluster);
+  const session = await connectedSession(cluster);
   for (const name of cluster.names) cluster.world.crash(name, 'kept');
-  const began = cluster.world.timeline.nowMs;
+  const startMs = cluster.world.timeline.nowMs;
   const pool = session.pool(counter, 'visits');
   const calls = [pool.hash('a').add(1), pool.id(3).add(1), pool.broadcast().read()];
   const outcomes = await cluster.until(Promise.allSettled(calls), 62_000);
@@ -157,24 +157,24 @@ test('the cluster is gone: every call ends with the time for retries, and says w
     withCode('NETWORK_TIMEOUT')(outcome.reason);
     assert.match((outcome.reason as Error).message, /10\.0\.0\.\d:1/);
   }
-  assert.ok(cluster.world.timeline.nowMs - began >= 59_000);
+  assert.ok(cluster.world.timeline.nowMs - startMs >= 59_000);
 });
 
-test('a crash loop does not put the end off', async () => {
+test('a crash loop does not extend the retry timeout', async () => {
   const cluster = new FakeCluster(1);
-  const session = await opened(cluster, { retryTimeoutMs: 10_000 });
+  const session = await connectedSession(cluster, { retryTimeoutMs: 10_000 });
   cluster.injectFault = (node) => {
     cluster.world.crash(node, 'kept');
     cluster.world.start(node);
     return 'handled';
   };
-  const answer = session.pool(counter, 'visits').hash('a').add(2);
-  await assert.rejects(cluster.until(answer, 11_000), withCode('NETWORK_TIMEOUT'));
+  const reply = session.pool(counter, 'visits').hash('a').add(2);
+  await assert.rejects(cluster.until(reply, 11_000), withCode('NETWORK_TIMEOUT'));
 });
 
-test('a deadline of the call ends it, while a node has it or while none can be reached', async () => {
+test('a call ends at its deadline, while it is executed or no node is reachable', async () => {
   const cluster = new FakeCluster(1);
-  const session = await opened(cluster);
+  const session = await connectedSession(cluster);
   const pool = session.pool(counter, 'visits').with({ timeoutMs: 3_000 });
   cluster.injectFault = () => 'handled';
   await assert.rejects(cluster.until(pool.hash('a').add(2), 3_100), withCode('DEADLINE'));
@@ -182,40 +182,40 @@ test('a deadline of the call ends it, while a node has it or while none can be r
   await assert.rejects(cluster.until(pool.hash('a').add(2), 3_100), withCode('NETWORK_TIMEOUT'));
 });
 
-test('retry -1 waits for ever, until it is cancelled or answered', async () => {
+test('a call with retryTimeoutMs -1 waits until it is cancelled or answered', async () => {
   const cluster = new FakeCluster(1);
-  const session = await opened(cluster, { retryTimeoutMs: -1 });
+  const session = await connectedSession(cluster, { retryTimeoutMs: -1 });
   const pool = session.pool(counter, 'visits');
   cluster.world.crash('n1', 'kept');
-  const leaving = new AbortController();
-  const cancelled = pool.with({ signal: leaving.signal }).hash('a').add(1);
+  const abort = new AbortController();
+  const cancelled = pool.with({ signal: abort.signal }).hash('a').add(1);
   const answered = pool.hash('a').add(2);
   const failed = assert.rejects(cancelled, withCode('CANCELLED'));
-  await cluster.pass(600_000);
-  leaving.abort();
+  await cluster.advance(600_000);
+  abort.abort();
   await failed;
   cluster.world.start('n1');
   assert.equal(await cluster.until(answered, 5_000), 2);
 });
 
-test('a call that may take for ever is not given up while a node works on it', async () => {
+test('a call without a deadline waits for a node that executes it', async () => {
   const cluster = new FakeCluster(1);
-  const session = await opened(cluster, { retryTimeoutMs: -1 });
+  const session = await connectedSession(cluster, { retryTimeoutMs: -1 });
   cluster.injectFault = () => 'handled';
-  const answer = session.pool(counter, 'visits').hash('a').add(2);
-  await cluster.pass(130_000);
+  const reply = session.pool(counter, 'visits').hash('a').add(2);
+  await cluster.advance(130_000);
   cluster.injectFault = () => undefined;
-  assert.equal(await cluster.until(answer, 61_000), 2);
+  assert.equal(await cluster.until(reply, 61_000), 2);
 });
 
-test('where a route means something else to each node, a call that may have run is not sent again', async () => {
+test('a call with a route bound to its node is not resent if it may have been executed', async () => {
   const cluster = new FakeCluster(2);
-  const session = await opened(cluster);
+  const session = await connectedSession(cluster);
   cluster.injectFault = () => 'handled';
-  const answer = session.pool(counter, 'visits').local().add(2);
-  await cluster.pass(100);
+  const reply = session.pool(counter, 'visits').local().add(2);
+  await cluster.advance(100);
   cluster.world.crash('n1', 'kept');
-  await assert.rejects(cluster.until(answer, 1_000), withCode('NETWORK_TIMEOUT'));
+  await assert.rejects(cluster.until(reply, 1_000), withCode('NETWORK_TIMEOUT'));
   cluster.injectFault = () => undefined;
   assert.equal(await cluster.until(session.pool(counter, 'visits').local().add(2), 1_000), 2);
   assert.deepEqual(
@@ -224,9 +224,9 @@ test('where a route means something else to each node, a call that may have run 
   );
 });
 
-test('parts are aggregated here if the module says how, else listed; one that is missing is PARTIAL', async () => {
+test('parts of a call are aggregated or listed, and a failed part is PARTIAL', async () => {
   const cluster = new FakeCluster(1);
-  const session = await opened(cluster);
+  const session = await connectedSession(cluster);
   const pool = session.pool(counter, 'visits');
   let values: readonly (number | 'lost')[] = [1, 2, 3];
   cluster.injectFault = (_node, _call, reply) => {
@@ -242,28 +242,28 @@ test('parts are aggregated here if the module says how, else listed; one that is
   });
 });
 
-test('an id from outside is used as it is, and arguments that cannot travel are refused before anything is sent', async () => {
+test('a call uses the call id of its caller, and invalid arguments send nothing', async () => {
   const cluster = new FakeCluster(1);
-  const session = await opened(cluster);
+  const session = await connectedSession(cluster);
   const pool = session.pool(counter, 'visits');
   const named = pool.with({ callId: 'mine/3/7' });
   assert.equal(await cluster.until(named.hash('a').add(2)), 2);
   assert.equal(await cluster.until(named.hash('a').add(2)), 2);
-  assert.deepEqual(cluster.arrivedLowest, [0, 0]);
+  assert.deepEqual(cluster.lowestPending, [0, 0]);
   await assert.rejects(pool.with({ callId: 'mine' }).hash('a').add(1), withCode('BAD_ARGUMENT'));
   await assert.rejects(pool.with({ timeoutMs: Number.NaN }).hash('a').add(1), withCode('BAD_ARGUMENT'));
   await assert.rejects(pool.hash('a').add((() => 1) as never), withCode('BAD_ARGUMENT'));
   assert.equal(cluster.received.length, 2);
 });
 
-test('closing ends what is under way, and leaves no timer and no connection behind', async () => {
+test('closing a session cancels its calls and leaves no timer or connection', async () => {
   const cluster = new FakeCluster(2);
-  const session = await opened(cluster);
+  const session = await connectedSession(cluster);
   const pool = session.pool(counter, 'visits');
   cluster.injectFault = () => 'handled';
   const calls = [pool.hash('a').add(1), pool.hash('b').add(1), session.members()];
   const outcomes = Promise.allSettled(calls);
-  await cluster.pass(1_500);
+  await cluster.advance(1_500);
   const closed = session.close();
   for (const outcome of (await cluster.until(outcomes, 20)).slice(0, 2)) {
     assert.equal(outcome.status, 'rejected');
@@ -271,7 +271,7 @@ test('closing ends what is under way, and leaves no timer and no connection behi
   }
   await cluster.until(closed, 100);
   const arrived = cluster.received.length;
-  await cluster.pass(30_000);
+  await cluster.advance(30_000);
   assert.equal(cluster.received.length, arrived);
   await assert.rejects(pool.hash('a').add(1), withCode('CANCELLED'));
 });

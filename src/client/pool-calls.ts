@@ -1,6 +1,6 @@
 /**
- * The container calls of one session: assigns call ids, sends until they end, cancels all when the session closes.
- * Bounded to 10,000 calls.
+ * The container calls of one session, at most 10,000 at a time: assigns call ids, runs each call to its end, and cancels
+ * all when the session closes.
  */
 import { RemusterError, toPromise } from '../base/errors.ts';
 import { type CallId, parseCallId } from '../base/ids.ts';
@@ -19,23 +19,23 @@ import { classifyCallReply } from './call-results.ts';
 const callsMax = 10_000;
 const wireMsMax = 0xffff_ffff;
 
-/** Something under way that can be ended. */
+/** A call under way. */
 type Cancellable = { cancel(error: RemusterError): void };
 
 export class PoolCalls {
-  readonly #site: ClientContext;
-  readonly #times: CallTimeouts;
+  readonly #context: ClientContext;
+  readonly #timeouts: CallTimeouts;
   readonly #callIds: CallIdAllocator;
   readonly #open = new Set<Cancellable>();
-  readonly #began: () => void;
+  readonly #onCall: () => void;
   #closed = false;
 
-  /** `began` is told of each call: a good moment to look whether the list of members is fresh. */
-  constructor(site: ClientContext, times: CallTimeouts, sessionName: string, began: () => void) {
-    this.#site = site;
-    this.#times = times;
+  /** `onCall` runs with each call: the session then refreshes a stale list of members. */
+  constructor(context: ClientContext, timeouts: CallTimeouts, sessionName: string, onCall: () => void) {
+    this.#context = context;
+    this.#timeouts = timeouts;
     this.#callIds = new CallIdAllocator(sessionName);
-    this.#began = began;
+    this.#onCall = onCall;
   }
 
   get openCount(): number {
@@ -45,56 +45,56 @@ export class PoolCalls {
   pool<M extends Methods>(definition: ModuleDefinition<M>, name: string): PoolHandle<M> {
     return poolHandle(definition, name, (call, options) => {
       const method = definition.methods[call.method] as Methods[string];
-      return isStreamingMethod(method) ? this.#flow(call, options) : this.#call(call, options, method);
+      return isStreamingMethod(method) ? this.#stream(call, options) : this.#call(call, options, method);
     });
   }
 
   close(): void {
     this.#closed = true;
     const error = new RemusterError('CANCELLED', 'the session was closed');
-    for (const one of [...this.#open]) one.cancel(error);
+    for (const call of [...this.#open]) call.cancel(error);
   }
 
   async #call(call: HandleCall, options: CallOptions, method: Methods[string]): Promise<unknown> {
     this.#check(options);
-    const limits = callDeadlines(this.#site.clock.nowMs(), options, this.#times);
-    const id = this.#begin(options);
+    const limits = callDeadlines(this.#context.clock.nowMs(), options, this.#timeouts);
+    const id = this.#callId(options);
     try {
       const body = encodeMessage(routeCallToMessage(this.#routedCall(call, options, id)));
       const isEndless = limits.deadlineMs === Infinity;
       return await toPromise<unknown>((done) => {
-        const errand = new RetryingRequest<unknown>(
-          this.#site,
+        const request = new RetryingRequest<unknown>(
+          this.#context,
           {
             ...limits,
             body,
             isBoundToNode: isBoundToNode(call.route),
-            classify: (answer) => classifyCallReply(answer, method, isEndless),
+            classify: (reply) => classifyCallReply(reply, method, isEndless),
           },
           (outcome) => {
-            leave();
+            untrack();
             done(outcome);
           },
         );
-        const leave = this.#track(errand, options.signal);
-        errand.start();
+        const untrack = this.#track(request, options.signal);
+        request.start();
       });
     } finally {
       this.#callIds.release(id);
     }
   }
 
-  async *#flow(call: HandleCall, options: CallOptions): AsyncGenerator {
+  async *#stream(call: HandleCall, options: CallOptions): AsyncGenerator {
     this.#check(options);
-    const limits = callDeadlines(this.#site.clock.nowMs(), options, this.#times);
-    const id = this.#begin(options);
-    let leave = (): void => {};
+    const limits = callDeadlines(this.#context.clock.nowMs(), options, this.#timeouts);
+    const id = this.#callId(options);
+    let untrack = (): void => {};
     try {
-      const flow: ResultStream = startResultStream(this.#site, this.#routedCall(call, options, id), limits);
-      leave = this.#track(flow, options.signal);
-      yield* flow.items;
+      const stream: ResultStream = startResultStream(this.#context, this.#routedCall(call, options, id), limits);
+      untrack = this.#track(stream, options.signal);
+      yield* stream.items;
     } finally {
-      leave();
+      untrack();
       this.#callIds.release(id);
     }
   }
@@ -104,10 +104,10 @@ export class PoolCalls {
     if (signal?.aborted === true) throw new RemusterError('CANCELLED', undefined, 'no');
     if (this.#open.size >= callsMax)
       throw new RemusterError('CAPACITY', `more than ${callsMax} calls of one session at once`);
-    this.#began();
+    this.#onCall();
   }
 
-  #begin({ callId }: CallOptions): CallId {
+  #callId({ callId }: CallOptions): CallId {
     return callId === undefined ? this.#callIds.allocate() : parseCallId(callId);
   }
 
@@ -117,7 +117,7 @@ export class PoolCalls {
     return {
       ...{ pool, method, route, id, timeoutMs: wireMsMax },
       args: encodeValue(call.args),
-      // Of an id from outside nobody knows what else is still waited for.
+      // For a call id of the caller the lowest pending number is unknown.
       lowestPending: options.callId === undefined ? this.#callIds.lowestPending : 0,
       retryTimeoutMs:
         retryTimeoutMs === undefined || retryTimeoutMs < 0
@@ -126,20 +126,20 @@ export class PoolCalls {
     };
   }
 
-  /** The result takes it out again. */
-  #track(one: Cancellable, signal: AbortSignal | undefined): () => void {
-    this.#open.add(one);
-    if (signal === undefined) return () => void this.#open.delete(one);
-    const aborted = (): void => one.cancel(new RemusterError('CANCELLED'));
-    signal.addEventListener('abort', aborted, { once: true });
+  /** Cancels the call with the session or its signal, until the returned function is called. */
+  #track(call: Cancellable, signal: AbortSignal | undefined): () => void {
+    this.#open.add(call);
+    if (signal === undefined) return () => void this.#open.delete(call);
+    const onAbort = (): void => call.cancel(new RemusterError('CANCELLED'));
+    signal.addEventListener('abort', onAbort, { once: true });
     return () => {
-      this.#open.delete(one);
-      signal.removeEventListener('abort', aborted);
+      this.#open.delete(call);
+      signal.removeEventListener('abort', onAbort);
     };
   }
 }
 
-/** Which container these mean depends on when and where they are asked: sent again, the call could run in another one. */
+/** The meaning of these routes depends on the node that resolves them: resent elsewhere, a call could run twice. */
 function isBoundToNode(route: Route): boolean {
   return 'local' in route || 'node' in route;
 }

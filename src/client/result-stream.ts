@@ -1,6 +1,6 @@
 /**
- * The result stream of a generator method. Retried on other nodes only until the first item; afterwards a break is an
- * error, because some items were seen already.
+ * The result stream of a generator method. Retried on other nodes until its first item; after that a break ends it with
+ * an error, because the caller has seen items.
  */
 import { type ErrorCode, RemusterError, isRemusterError } from '../base/errors.ts';
 import { readResultStream } from '../containers/calls/result-stream-reader.ts';
@@ -13,7 +13,7 @@ import { addressKey } from './server-list.ts';
 
 export type ResultStream = { readonly items: AsyncIterable<unknown>; cancel(error: RemusterError): void };
 
-/** Nobody got it, or its container moved, or the connection was lost: flows only read, so it may as well begin anew. */
+/** The call was not started, its container moved, or the connection broke. Streaming methods only read: a retry is safe. */
 const retryable: readonly ErrorCode[] = [
   'CANCELLED',
   'DRAINED',
@@ -27,21 +27,21 @@ const retryable: readonly ErrorCode[] = [
 const streamMsMax = 2 ** 31 - 1;
 const retryDelayMs = 100;
 
-export function startResultStream(site: ClientContext, call: RoutedCall, limits: CallDeadlines): ResultStream {
-  const one = new StreamCall(site, call, limits);
-  return { items: one.items(), cancel: (error) => one.end(error) };
+export function startResultStream(context: ClientContext, call: RoutedCall, limits: CallDeadlines): ResultStream {
+  const stream = new StreamCall(context, call, limits);
+  return { items: stream.items(), cancel: (error) => stream.end(error) };
 }
 
 class StreamCall {
-  readonly #site: ClientContext;
+  readonly #context: ClientContext;
   readonly #call: RoutedCall;
   readonly #limits: CallDeadlines;
   #reader: AsyncIterableIterator<Uint8Array> | undefined;
   #ended: RemusterError | undefined;
   #wake: () => void = () => {};
 
-  constructor(site: ClientContext, call: RoutedCall, limits: CallDeadlines) {
-    this.#site = site;
+  constructor(context: ClientContext, call: RoutedCall, limits: CallDeadlines) {
+    this.#context = context;
     this.#call = call;
     this.#limits = limits;
   }
@@ -55,21 +55,21 @@ class StreamCall {
   async *items(): AsyncGenerator {
     const tried = new Set<string>();
     while (this.#ended === undefined) {
-      const address = this.#site.servers.nextUntried(tried) ?? this.#site.servers.current;
-      let began = false;
+      const address = this.#context.servers.nextUntried(tried) ?? this.#context.servers.current;
+      let hasItem = false;
       try {
         for await (const item of this.#open(address)) {
-          began = true;
+          hasItem = true;
           yield decodeValue(item);
         }
         break;
       } catch (error) {
-        if (began || !this.#mayRetry(error)) throw error;
-        this.#site.servers.demote(address);
+        if (hasItem || !this.#canRetry(error)) throw error;
+        this.#context.servers.demote(address);
         tried.add(addressKey(address));
-        if (tried.size < this.#site.servers.count && tried.size <= this.#site.tryNewServers) continue;
+        if (tried.size < this.#context.servers.count && tried.size <= this.#context.tryNewServers) continue;
         tried.clear();
-        await this.#pause();
+        await this.#delay();
       }
     }
     if (this.#ended !== undefined) throw this.#ended;
@@ -77,12 +77,12 @@ class StreamCall {
 
   #open(address: ReturnType<ClientContext['servers']['nextUntried']> & object): AsyncIterableIterator<Uint8Array> {
     const { pool, route, method, args, id, lowestPending, retryTimeoutMs } = this.#call;
-    const remainingMs = this.#limits.deadlineMs - this.#site.clock.nowMs();
+    const remainingMs = this.#limits.deadlineMs - this.#context.clock.nowMs();
     if (remainingMs <= 0) throw new RemusterError('DEADLINE');
     const timeoutMs = Math.ceil(Math.min(streamMsMax, remainingMs));
     const wire = { ...id, lowestPending, pool, route: routeToWire(route), retryTimeoutMs, method };
     this.#reader = readResultStream(
-      this.#site,
+      this.#context,
       address,
       { kind: 'openResultStream', ...wire, timeoutMs, hops: 0 },
       args,
@@ -90,15 +90,15 @@ class StreamCall {
     return this.#reader;
   }
 
-  #mayRetry(error: unknown): boolean {
-    if (!isRemusterError(error) || this.#site.clock.nowMs() >= this.#limits.retryUntilMs) return false;
+  #canRetry(error: unknown): boolean {
+    if (!isRemusterError(error) || this.#context.clock.nowMs() >= this.#limits.retryUntilMs) return false;
     return retryable.includes(error.code);
   }
 
-  async #pause(): Promise<void> {
+  async #delay(): Promise<void> {
     if (this.#ended !== undefined) return;
     await new Promise<void>((resolve) => {
-      const cancel = this.#site.clock.schedule(retryDelayMs, resolve);
+      const cancel = this.#context.clock.schedule(retryDelayMs, resolve);
       this.#wake = () => {
         cancel();
         resolve();

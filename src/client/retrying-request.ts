@@ -1,11 +1,11 @@
 /**
- * One request to the cluster, resent with the same bytes to this node or others until it has a reply, its deadline
- * passes or retries end. Ends exactly once.
+ * One request to the cluster, resent with the same bytes to the same or other nodes until it gets a reply, its deadline
+ * passes or its retries end. Ends exactly once.
  *
- *   asking --answer--> over
- *     |  ^
- *     |  '-- the same node once more if the connection broke, else another one
- *     '----> pausing: all were tried; then from the first again
+ *   sent --reply--> done
+ *    |  ^
+ *    |  '-- retryable error: once more to the same node if the connection broke, else to the next node
+ *    '----> backoff after a round through all nodes, then from the first again
  */
 import {
   type Done,
@@ -27,32 +27,32 @@ export type ClientContext = {
   readonly random: Random;
   readonly streams: Streams;
   readonly servers: ServerList;
-  readonly silence: LivenessMonitor;
-  /** How many other nodes are tried before a pause. */
+  readonly liveness: LivenessMonitor;
+  /** How many other nodes are tried before a backoff. */
   readonly tryNewServers: number;
 };
 
-/** What the answer of a node means; `again`: this node could not help, another one may. */
+/** The meaning of a reply; `retry`: another node, or the same one later, may succeed. */
 export type ClassifiedReply<T> = { readonly outcome: Outcome<T> } | { readonly retry: RemusterError };
 
 export type ClusterRequest<T> = {
   readonly body: Uint8Array;
-  /** When it ends at the latest, by the clock of the site; Infinity: when somebody ends it. */
+  /** By the clock of the context; Infinity: it ends only with a reply or a cancellation. */
   readonly deadlineMs: number;
-  /** After this moment it is not sent again. */
+  /** It is not resent after this moment. */
   readonly retryUntilMs: number;
-  /** It means something else to each node, so it is only sent again if nobody can have got it. */
+  /** Its meaning depends on the node, so it is resent only if it was surely not started. */
   readonly isBoundToNode: boolean;
-  classify(answer: Message): ClassifiedReply<T>;
-  /** How long one node is waited for, when that is shorter than all of it. What comes later may come from another one. */
+  classify(reply: Message): ClassifiedReply<T>;
+  /** Timeout of one attempt; then the next node is tried. */
   readonly attemptMs?: number;
-  /** Errors that another node, or the same a moment later, may not have; besides those of every question. */
+  /** Further retryable errors, besides those of every request. */
   isRetryable?(error: RemusterError): boolean;
-  /** An error after so many times of which no further attempt makes sense. */
-  isPermanent?(error: RemusterError, times: number): boolean;
+  /** True if no further attempt makes sense after this error and so many failures. */
+  isPermanent?(error: RemusterError, failures: number): boolean;
 };
 
-/** This node could not help, or its answer was lost: with the same call id another attempt does no harm. */
+/** The node did not execute the request, or its reply was lost: with the same call id a retry is safe. */
 const retryable: readonly ErrorCode[] = [
   'CANCELLED',
   'CAPACITY',
@@ -62,154 +62,155 @@ const retryable: readonly ErrorCode[] = [
   'UNREACHABLE',
 ];
 const backoffMsMin = 50;
-const pauseMsMax = 1_000;
-/** Of one question that has no end of its own. */
+const backoffMsMax = 1_000;
+/** Timeout of one attempt of a request without a deadline. */
 const attemptMsMax = 60_000;
 const nothing: Cancel = () => {};
 
 export class RetryingRequest<T> implements LivenessListener {
-  readonly #site: ClientContext;
-  readonly #question: ClusterRequest<T>;
+  readonly #context: ClientContext;
+  readonly #request: ClusterRequest<T>;
   readonly #done: Done<T>;
-  /** In this round. Made when they are needed: almost every question is asked once. */
+  /** Nodes tried in this round. Both sets are created on demand: almost every request needs one attempt. */
   #tried: Set<string> | undefined;
-  #askedTwice: Set<string> | undefined;
-  #asked: Address | undefined;
-  #number = 0;
+  #triedTwice: Set<string> | undefined;
+  /** The node of the attempt under way. */
+  #target: Address | undefined;
+  #attempt = 0;
   #rounds = 0;
   #failures = 0;
-  /** An attempt has ended in a way that does not exclude an effect. */
+  /** An attempt may have had an effect. */
   #isUncertain = false;
-  #over = false;
+  #isDone = false;
   #cancel: Cancel = nothing;
 
-  constructor(site: ClientContext, question: ClusterRequest<T>, done: Done<T>) {
-    this.#site = site;
-    this.#question = question;
+  constructor(context: ClientContext, request: ClusterRequest<T>, done: Done<T>) {
+    this.#context = context;
+    this.#request = request;
     this.#done = done;
   }
 
   start(): void {
-    this.#ask(this.#site.servers.current);
+    this.#send(this.#context.servers.current);
   }
 
-  /** `done` is told, unless it is over. */
+  /** Ends the request with the error, unless it has ended. */
   cancel(error: RemusterError): void {
-    if (this.#over) return;
+    if (this.#isDone) return;
     const cancel = this.#cancel;
     this.#finish({ ok: false, error });
     cancel();
   }
 
   onUnresponsive(address: Address): void {
-    if (this.#over || this.#asked === undefined || addressKey(this.#asked) !== addressKey(address)) return;
+    if (this.#isDone || this.#target === undefined || addressKey(this.#target) !== addressKey(address)) return;
     const cancel = this.#cancel;
-    this.#number += 1;
-    this.#asked = undefined;
-    this.#failed(address, new RemusterError('NETWORK_TIMEOUT', 'it has fallen silent'), false);
+    this.#attempt += 1;
+    this.#target = undefined;
+    this.#onFailure(address, new RemusterError('NETWORK_TIMEOUT', 'the node does not respond'), false);
     cancel();
   }
 
-  #ask(address: Address): void {
-    const { clock, streams, silence } = this.#site;
-    const { body, deadlineMs, attemptMs = timeoutOf(deadlineMs) } = this.#question;
+  #send(address: Address): void {
+    const { clock, streams, liveness } = this.#context;
+    const { body, deadlineMs, attemptMs = attemptTimeoutMs(deadlineMs) } = this.#request;
     const remainingMs = deadlineMs - clock.nowMs();
     if (remainingMs <= 0) return this.#giveUp('DEADLINE', undefined);
-    this.#number += 1;
-    const number = this.#number;
-    this.#asked = address;
-    silence.startWaiting(address, this);
+    this.#attempt += 1;
+    const attempt = this.#attempt;
+    this.#target = address;
+    liveness.startWaiting(address, this);
     this.#cancel = streams.request(address, body, Math.min(remainingMs, attemptMs), (outcome) => {
-      if (this.#over || number !== this.#number) return;
-      silence.stopWaiting(address, this, outcome.ok);
-      this.#asked = undefined;
-      this.#answered(address, outcome);
+      if (this.#isDone || attempt !== this.#attempt) return;
+      liveness.stopWaiting(address, this, outcome.ok);
+      this.#target = undefined;
+      this.#onOutcome(address, outcome);
     });
   }
 
-  #answered(address: Address, outcome: Outcome<Uint8Array>): void {
-    if (outcome.ok) return this.#judge(address, outcome.value);
+  #onOutcome(address: Address, outcome: Outcome<Uint8Array>): void {
+    if (outcome.ok) return this.#onReply(address, outcome.value);
     const { error } = outcome;
-    if (error.code === 'DEADLINE' && this.#question.deadlineMs === Infinity) {
+    if (error.code === 'DEADLINE' && this.#request.deadlineMs === Infinity) {
       this.#isUncertain = true;
-      return this.#ask(address);
+      return this.#send(address);
     }
-    const mayPass = retryable.includes(error.code) || this.#question.isRetryable?.(error) === true;
-    if (mayPass) return this.#failed(address, error, error.code === 'NETWORK_TIMEOUT');
+    const isRetryable = retryable.includes(error.code) || this.#request.isRetryable?.(error) === true;
+    if (isRetryable) return this.#onFailure(address, error, error.code === 'NETWORK_TIMEOUT');
     this.#finish(outcome);
   }
 
-  #judge(address: Address, bytes: Uint8Array): void {
-    let verdict: ClassifiedReply<T>;
+  #onReply(address: Address, bytes: Uint8Array): void {
+    let classified: ClassifiedReply<T>;
     try {
-      verdict = this.#question.classify(decodeMessage(bytes));
+      classified = this.#request.classify(decodeMessage(bytes));
     } catch (error) {
       return this.#finish(isRemusterError(error) ? { ok: false, error } : failure('INTERNAL'));
     }
-    if ('retry' in verdict) this.#failed(address, verdict.retry, false);
-    else this.#finish(verdict.outcome);
+    if ('retry' in classified) this.#onFailure(address, classified.retry, false);
+    else this.#finish(classified.outcome);
   }
 
-  /** `sameAgain`: the node may be back already, or only the connection was lost. */
-  #failed(address: Address, error: RemusterError, sameAgain: boolean): void {
-    const { retryUntilMs, isBoundToNode } = this.#question;
+  /** `canRepeat`: only the connection may be lost, so the same node gets the request once more. */
+  #onFailure(address: Address, error: RemusterError, canRepeat: boolean): void {
+    const { retryUntilMs, isBoundToNode } = this.#request;
     const key = addressKey(address);
     this.#failures += 1;
     if (error.stateChanged !== 'no') this.#isUncertain = true;
     if (isBoundToNode && error.stateChanged !== 'no') return this.#finish({ ok: false, error });
-    if (this.#question.isPermanent?.(error, this.#failures) === true) return this.#finish({ ok: false, error });
-    if (this.#site.clock.nowMs() >= retryUntilMs) return this.#retriesOver(address, error);
-    if (sameAgain && this.#askedTwice?.has(key) !== true) {
-      (this.#askedTwice ??= new Set()).add(key);
-      return this.#ask(address);
+    if (this.#request.isPermanent?.(error, this.#failures) === true) return this.#finish({ ok: false, error });
+    if (this.#context.clock.nowMs() >= retryUntilMs) return this.#endRetries(address, error);
+    if (canRepeat && this.#triedTwice?.has(key) !== true) {
+      (this.#triedTwice ??= new Set()).add(key);
+      return this.#send(address);
     }
-    const { servers, tryNewServers } = this.#site;
+    const { servers, tryNewServers } = this.#context;
     servers.demote(address);
     const tried = (this.#tried ??= new Set());
     tried.add(key);
     const next = tried.size > tryNewServers ? undefined : servers.nextUntried(tried);
-    if (next === undefined) this.#pause(address, error);
-    else this.#ask(next);
+    if (next === undefined) this.#backOff(address, error);
+    else this.#send(next);
   }
 
-  #pause(address: Address, error: RemusterError): void {
-    const { clock, random } = this.#site;
-    const { deadlineMs, retryUntilMs } = this.#question;
-    const longestMs = Math.min(pauseMsMax, backoffMsMin * 2 ** this.#rounds) * random.between(0.5, 1);
-    const leftMs = Math.min(deadlineMs, retryUntilMs) - clock.nowMs();
+  #backOff(address: Address, error: RemusterError): void {
+    const { clock, random } = this.#context;
+    const { deadlineMs, retryUntilMs } = this.#request;
+    const delayMs = Math.min(backoffMsMax, backoffMsMin * 2 ** this.#rounds) * random.between(0.5, 1);
+    const remainingMs = Math.min(deadlineMs, retryUntilMs) - clock.nowMs();
     this.#rounds = Math.min(this.#rounds + 1, 20);
     this.#tried = undefined;
-    this.#askedTwice = undefined;
-    this.#cancel = clock.schedule(Math.min(longestMs, leftMs), () => {
-      if (this.#over) return;
-      if (clock.nowMs() >= Math.min(deadlineMs, retryUntilMs)) this.#retriesOver(address, error);
-      else this.#ask(this.#site.servers.current);
+    this.#triedTwice = undefined;
+    this.#cancel = clock.schedule(Math.min(delayMs, remainingMs), () => {
+      if (this.#isDone) return;
+      if (clock.nowMs() >= Math.min(deadlineMs, retryUntilMs)) this.#endRetries(address, error);
+      else this.#send(this.#context.servers.current);
     });
   }
 
-  /** Who wanted no second attempt hears why the first one failed. */
-  #retriesOver(address: Address, error: RemusterError): void {
+  /** A request with a single attempt ends with its own error. */
+  #endRetries(address: Address, error: RemusterError): void {
     if (this.#failures === 1) return this.#finish({ ok: false, error });
     this.#giveUp('NETWORK_TIMEOUT', `${addressKey(address)}: ${error.message}`);
   }
 
-  #giveUp(code: 'DEADLINE' | 'NETWORK_TIMEOUT', lastWords: string | undefined): void {
-    const words =
-      lastWords === undefined ? undefined : `no node of the cluster could help in time; the last was ${lastWords}`;
-    this.#finish(failure(code, words, this.#isUncertain ? 'maybe' : 'no'));
+  #giveUp(code: 'DEADLINE' | 'NETWORK_TIMEOUT', lastError: string | undefined): void {
+    const message =
+      lastError === undefined ? undefined : `no node of the cluster replied in time; the last error: ${lastError}`;
+    this.#finish(failure(code, message, this.#isUncertain ? 'maybe' : 'no'));
   }
 
   #finish(outcome: Outcome<T>): void {
-    if (this.#over) return;
-    this.#over = true;
+    if (this.#isDone) return;
+    this.#isDone = true;
     this.#cancel = nothing;
-    if (this.#asked !== undefined) this.#site.silence.stopWaiting(this.#asked, this, false);
-    // The last node may have refused at its own door: its `no` does not speak for an earlier attempt at another node.
+    if (this.#target !== undefined) this.#context.liveness.stopWaiting(this.#target, this, false);
+    // The last node may not have executed the request; an earlier attempt at another node may have.
     if (outcome.ok || !this.#isUncertain) this.#done(outcome);
     else this.#done({ ok: false, error: withPossibleEffect(outcome.error) });
   }
 }
 
-function timeoutOf(endsMs: number): number {
-  return endsMs === Infinity ? attemptMsMax : Infinity;
+function attemptTimeoutMs(deadlineMs: number): number {
+  return deadlineMs === Infinity ? attemptMsMax : Infinity;
 }

@@ -1,4 +1,4 @@
-/** Which node a client asks first, and which next. */
+/** The order in which a client tries nodes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Random } from '../base/random.ts';
@@ -6,7 +6,7 @@ import { addressKey, ServerList } from './server-list.ts';
 
 const at = (port: number): { host: string; port: number } => ({ host: 'h', port });
 
-test('it stays with one node until that fails, then goes through the others', () => {
+test('a server list stays with one node until it fails, then goes through the others', () => {
   const servers = new ServerList([at(1), at(2), at(1)], new Random('servers'));
   assert.equal(servers.count, 2);
   assert.deepEqual(servers.current, at(1));
@@ -16,7 +16,7 @@ test('it stays with one node until that fails, then goes through the others', ()
   assert.equal(servers.nextUntried(new Set(['h:1', 'h:2'])), undefined);
 });
 
-test('members are learned, the present node stays first, given ones stay at the end', () => {
+test('an update keeps the present node first and the configured addresses last', () => {
   const servers = new ServerList([at(1)], new Random('servers'));
   servers.update([at(2), at(3), at(1)]);
   assert.deepEqual(servers.current, at(1));
@@ -28,10 +28,10 @@ test('members are learned, the present node stays first, given ones stay at the 
   assert.deepEqual([servers.current, servers.count], [at(5), 2]);
 });
 
-test('of a large cluster some are known, not always the same', () => {
+test('a large cluster is sampled at random', () => {
   const servers = new ServerList([at(1)], new Random('servers'));
   const members = Array.from({ length: 5_000 }, (_, i) => at(i + 10));
-  const seen = (): string => {
+  const sample = (): string => {
     servers.update(members);
     const tried = new Set<string>();
     for (let next = servers.nextUntried(tried); next !== undefined; next = servers.nextUntried(tried))
@@ -39,5 +39,5 @@ test('of a large cluster some are known, not always the same', () => {
     assert.ok(tried.size <= 66);
     return [...tried].join();
   };
-  assert.notEqual(seen(), seen());
+  assert.notEqual(sample(), sample());
 });

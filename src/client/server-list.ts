@@ -1,25 +1,25 @@
 /**
- * Which nodes a client asks, in which order. Stays with one node while it answers; never drops an address for good.
- * Only chooses; sends nothing.
+ * The nodes that a client tries, in order. Stays with one node while it replies; never drops a configured address. Sends
+ * nothing.
  */
 import { assert } from '../base/assert.ts';
 import type { Address } from '../base/ports.ts';
 import type { Random } from '../base/random.ts';
 
-/** Of a large cluster some are enough; which ones is drawn anew each time the members are learned. */
+/** A random sample of a large cluster is enough; each update draws a new one. */
 const knownMax = 64;
 
 export class ServerList {
-  readonly #given: readonly Address[];
+  readonly #configured: readonly Address[];
   readonly #random: Random;
-  /** Whom to ask, in this order. Never empty. */
+  /** Addresses in the order of attempts. Never empty. */
   #order: Address[];
 
-  constructor(given: readonly Address[], random: Random) {
-    assert(given.length > 0, 'a client needs an address');
-    this.#given = given;
+  constructor(configured: readonly Address[], random: Random) {
+    assert(configured.length > 0, 'a client needs an address');
+    this.#configured = configured;
     this.#random = random;
-    this.#order = unique(given);
+    this.#order = unique(configured);
   }
 
   get current(): Address {
@@ -30,12 +30,12 @@ export class ServerList {
     return this.#order.length;
   }
 
-  /** The first that was not tried yet. */
+  /** The first address that was not tried. */
   nextUntried(tried: ReadonlySet<string>): Address | undefined {
     return this.#order.find((address) => !tried.has(addressKey(address)));
   }
 
-  /** Others are asked before it from now on. */
+  /** Moves the address to the end. */
   demote(address: Address): void {
     const at = this.#order.findIndex((known) => addressKey(known) === addressKey(address));
     if (at === -1) return;
@@ -43,12 +43,12 @@ export class ServerList {
     this.#order.push(known as Address);
   }
 
-  /** Those that were given stay, behind the others: the cluster may be reached through them after all of it was replaced. */
+  /** Replaces the members; configured addresses stay at the end, as the way in after all members were replaced. */
   update(alive: readonly Address[]): void {
     const { current } = this;
-    const isAlive = [...alive, ...this.#given].some((address) => addressKey(address) === addressKey(current));
-    const some = this.#random.shuffled(alive).slice(0, knownMax);
-    this.#order = unique([...(isAlive ? [current] : []), ...some, ...this.#given]);
+    const isAlive = [...alive, ...this.#configured].some((address) => addressKey(address) === addressKey(current));
+    const sample = this.#random.shuffled(alive).slice(0, knownMax);
+    this.#order = unique([...(isAlive ? [current] : []), ...sample, ...this.#configured]);
   }
 }
 

@@ -1,15 +1,12 @@
-/** Jobs of a session, against nodes that answer as real ones do and lose answers when told to. */
+/** Jobs of a session against fake managers that lose replies and refuse requests as each test wants. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Done, type ErrorCode, failure, isRemusterError, success } from '../base/errors.ts';
-import type { JobRequest } from '../jobs/job-types.ts';
-import { encodeMessage, type Message } from '../messages/catalogue.ts';
+import { type ErrorCode, failure, isRemusterError } from '../base/errors.ts';
 import { workflow } from '../runner/definition/workflow.ts';
-import { FakeCluster, opened } from '../../test/fakes/fake-cluster.ts';
+import { connectedSession } from '../../test/fakes/fake-cluster.ts';
+import { FakeManagers } from '../../test/fakes/fake-managers.ts';
 import { type WorkflowBundler, type PreparedJob, preparedJob } from './submission.ts';
 import { isJobFailure } from './job-failure.ts';
-
-type Order = Message & { kind: 'jobRequest' };
 
 const checkout = workflow('checkout', { vus: 4, duration: '10s', steps: { browse: () => 1 } });
 const code = new TextEncoder().encode('code');
@@ -17,58 +14,11 @@ const bundler: WorkflowBundler = async () => ({ sha256: 'ab', code, exports: { d
 const prepared = (): PreparedJob => preparedJob({ sha256: 'ab', code, exports: { default: checkout } });
 const refusedWith = (code_: ErrorCode) => (error: unknown) => isRemusterError(error, code_);
 
-/** Managers behind all nodes: they keep jobs by key, and know code that was stored. */
-class PretendManagers {
-  readonly cluster: FakeCluster;
-  readonly orders: { readonly node: string; readonly verb: string; readonly words: Record<string, unknown> }[] = [];
-  readonly jobs = new Map<string, JobRequest>();
-  stored = 0;
-  has = new Set<string>();
-  /** Instead of the answer. */
-  misbehave: (node: string, order: Order, reply: Done<Uint8Array>) => 'handled' | undefined = () => undefined;
-  answers: Record<string, (words: Record<string, unknown>) => unknown> = {};
-
-  constructor(nodes: number) {
-    this.cluster = new FakeCluster(nodes);
-    this.cluster.answerOther = (node, message, reply) => {
-      if (message.kind === 'storeBundle') {
-        this.stored += 1;
-        this.has.add(message.sha256);
-        return reply(success(encodeMessage({ kind: 'storeBundleReply', sha256: message.sha256 })));
-      }
-      assert.equal(message.kind, 'jobRequest');
-      this.#ordered(node, message, reply);
-    };
-  }
-
-  #ordered(node: string, order: Order, reply: Done<Uint8Array>): void {
-    const words = JSON.parse(order.args) as Record<string, unknown>;
-    this.orders.push({ node, verb: order.verb, words });
-    if (this.misbehave(node, order, reply) !== undefined) return;
-    reply(this.carriedOut(order));
-  }
-
-  carriedOut(order: Order): ReturnType<typeof success<Uint8Array>> | ReturnType<typeof failure> {
-    const words = JSON.parse(order.args) as Record<string, unknown>;
-    if (order.verb !== 'submit' || (this.answers['submit'] !== undefined && (order.waitMs ?? 0) > 0)) {
-      const answer = this.answers[order.verb] ?? assert.fail(`nobody answers ${order.verb}`);
-      return success(encodeMessage({ kind: 'jobReply', answer: JSON.stringify(answer(words)) }));
-    }
-    const request = words as unknown as JobRequest;
-    if (!this.has.has(request.bundle)) return failure('UNKNOWN_BUNDLE');
-    const key = order.idempotencyKey ?? assert.fail('a submission without a key');
-    const isNew = !this.jobs.has(key);
-    this.jobs.set(key, request);
-    const jobId = `job-${[...this.jobs.keys()].indexOf(key) + 1}`;
-    return success(encodeMessage({ kind: 'jobReply', answer: JSON.stringify({ jobId, status: 'QUEUED', isNew }) }));
-  }
-}
-
 const at = (version: number, status: string): object => ({ jobId: 'job-1', version, status });
 
-test('a file is bundled, its code stored once, and each submission is one job', async () => {
-  const managers = new PretendManagers(2);
-  const session = await opened(managers.cluster, { bundler });
+test('a session uploads a bundle once, and each submission is one job', async () => {
+  const managers = new FakeManagers(2);
+  const session = await connectedSession(managers.cluster, { bundler });
   const options = { vus: 8, duration: '3s', env: { TARGET: 't' }, priority: 2, startAt: new Date(5_000) };
   const first = await managers.cluster.until(session.submit('checkout.ts', options));
   const second = await managers.cluster.until(session.submit('checkout.ts'));
@@ -80,9 +30,9 @@ test('a file is bundled, its code stored once, and each submission is one job', 
   assert.deepEqual([facts?.name, facts?.load?.vus, facts?.load?.durationMs], ['checkout', 8, 3_000]);
 });
 
-test('a long load test has the time it needs, unless the caller says otherwise', async () => {
-  const managers = new PretendManagers(1);
-  const session = await opened(managers.cluster);
+test('a long load test gets a longer timeout, unless the caller sets one', async () => {
+  const managers = new FakeManagers(1);
+  const session = await connectedSession(managers.cluster);
   for (const options of [{}, { duration: '2h' }, { duration: '2h', timeoutMs: 5 }])
     await managers.cluster.until(session.submit(prepared(), options));
   assert.deepEqual(
@@ -93,29 +43,29 @@ test('a long load test has the time it needs, unless the caller says otherwise',
     assert.ok((workflows[0]?.timeoutMs ?? 0) > (workflows[0]?.load?.durationMs ?? 0));
 });
 
-test('a submission whose answer is lost is sent again and is the same job', async () => {
-  const managers = new PretendManagers(2);
-  const session = await opened(managers.cluster);
+test('a submission with a lost reply is resent and is the same job', async () => {
+  const managers = new FakeManagers(2);
+  const session = await connectedSession(managers.cluster);
   let lost = 0;
-  managers.misbehave = (_node, order, reply) => {
-    if (order.verb !== 'submit' || lost > 0) return undefined;
+  managers.injectFault = (_node, request, reply) => {
+    if (request.verb !== 'submit' || lost > 0) return undefined;
     lost += 1;
-    managers.carriedOut(order);
+    managers.execute(request);
     reply(failure('NETWORK_TIMEOUT'));
     return 'handled';
   };
   const job = await managers.cluster.until(session.submit(prepared()));
   assert.deepEqual([job.id, managers.jobs.size, lost], ['job-1', 1, 1]);
-  assert.equal(managers.orders.length, 2);
+  assert.equal(managers.requests.length, 2);
 });
 
-test('while nobody leads it is asked again; code that the managers have lost is stored again', async () => {
-  const managers = new PretendManagers(2);
-  const session = await opened(managers.cluster);
+test('a submission is retried without a leader, and a lost bundle is uploaded again', async () => {
+  const managers = new FakeManagers(2);
+  const session = await connectedSession(managers.cluster);
   await managers.cluster.until(session.submit(prepared()));
-  managers.has.clear();
+  managers.bundles.clear();
   let refusals = 3;
-  managers.misbehave = (_node, _order, reply) => {
+  managers.injectFault = (_node, _request, reply) => {
     if (refusals === 0) return undefined;
     refusals -= 1;
     reply(failure(refusals === 1 ? 'NOT_LEADER' : 'NO_QUORUM'));
@@ -125,61 +75,63 @@ test('while nobody leads it is asked again; code that the managers have lost is 
   assert.deepEqual([managers.stored, managers.jobs.size, refusals], [2, 2, 0]);
 });
 
-test('what makes no sense is refused before anything is sent, and what the managers refuse is told as it is', async () => {
-  const managers = new PretendManagers(1);
-  const session = await opened(managers.cluster, { bundler: async () => ({ sha256: 'ab', code, exports: { a: 1 } }) });
+test('an invalid submission sends nothing, and an error of the managers reaches the caller', async () => {
+  const managers = new FakeManagers(1);
+  const session = await connectedSession(managers.cluster, {
+    bundler: async () => ({ sha256: 'ab', code, exports: { a: 1 } }),
+  });
   await assert.rejects(session.submit('a.ts'), refusedWith('BAD_ARGUMENT'));
   await assert.rejects(session.submit(prepared(), { cron: '* * * * *' }), refusedWith('BAD_ARGUMENT'));
   await assert.rejects(session.submit(prepared(), { duration: 'soon' }), refusedWith('BAD_ARGUMENT'));
   await assert.rejects(session.submit(prepared(), { startAt: Number.NaN }), refusedWith('BAD_ARGUMENT'));
   await assert.rejects(session.submit(prepared(), { env: { A: 'x'.repeat(70_000) } }), refusedWith('TOO_LARGE'));
-  const without = await opened(managers.cluster);
+  const without = await connectedSession(managers.cluster);
   await assert.rejects(without.submit('a.ts'), refusedWith('BAD_ARGUMENT'));
-  assert.deepEqual(managers.orders, []);
-  managers.misbehave = (_node, _order, reply) => (reply(failure('PRECONDITION', 'another content')), 'handled');
-  const asked = managers.cluster.until(session.submit(prepared(), { idempotencyKey: 'k' }));
-  await assert.rejects(asked, refusedWith('PRECONDITION'));
+  assert.deepEqual(managers.requests, []);
+  managers.injectFault = (_node, _request, reply) => (reply(failure('PRECONDITION', 'other content')), 'handled');
+  const submitted = managers.cluster.until(session.submit(prepared(), { idempotencyKey: 'k' }));
+  await assert.rejects(submitted, refusedWith('PRECONDITION'));
 });
 
-test('progress ends with the job, also when the node it is asked of is gone', async () => {
-  const managers = new PretendManagers(3);
-  const session = await opened(managers.cluster);
+test('progress continues through the loss of a node and ends with the job', async () => {
+  const managers = new FakeManagers(3);
+  const session = await connectedSession(managers.cluster);
   const versions = [at(1, 'QUEUED'), at(5, 'RUNNING'), at(5, 'RUNNING'), at(2, 'RUNNING'), at(3, 'COMPLETED')];
-  managers.answers['watch'] = () => versions.shift() ?? assert.fail('asked on after the end');
+  managers.results['watch'] = () => versions.shift() ?? assert.fail('a request after the end');
   const seen: number[] = [];
-  const follow = async (): Promise<void> => {
+  const readProgress = async (): Promise<void> => {
     for await (const { version } of session.job('job-1').progress()) {
       seen.push(version);
-      if (version === 5) managers.cluster.world.crash(managers.orders.at(-1)?.node ?? '');
+      if (version === 5) managers.cluster.world.crash(managers.requests.at(-1)?.node ?? '');
     }
   };
-  await managers.cluster.until(follow());
+  await managers.cluster.until(readProgress());
   assert.deepEqual(seen, [1, 5, 2, 3]);
-  const asked = managers.orders.filter(({ verb }) => verb === 'watch');
+  const watches = managers.requests.filter(({ verb }) => verb === 'watch');
   assert.deepEqual(
-    asked.map(({ words }) => words['afterVersion']),
+    watches.map(({ args }) => args['afterVersion']),
     [0, 1, 5, 5, 2],
   );
-  assert.ok(new Set(asked.map(({ node }) => node)).size > 1);
+  assert.ok(new Set(watches.map(({ node }) => node)).size > 1);
 });
 
-test('a node that never answers, though it lives, is not waited for', async () => {
-  const managers = new PretendManagers(2);
-  const session = await opened(managers.cluster);
-  managers.answers['show'] = () => ({ status: 'RUNNING' });
-  managers.misbehave = (node) => (node === 'n1' ? 'handled' : undefined);
+test('a job request goes to another node when one is alive but never replies', async () => {
+  const managers = new FakeManagers(2);
+  const session = await connectedSession(managers.cluster);
+  managers.results['show'] = () => ({ status: 'RUNNING' });
+  managers.injectFault = (node) => (node === 'n1' ? 'handled' : undefined);
   assert.equal(await managers.cluster.until(session.job('job-1').status()), 'RUNNING');
   assert.deepEqual(
-    managers.orders.map(({ node }) => node),
+    managers.requests.map(({ node }) => node),
     ['n1', 'n2'],
   );
 });
 
-test('results come whole or in parts, after the end; a job that failed throws its error', async () => {
-  const managers = new PretendManagers(1);
-  const session = await opened(managers.cluster);
+test('a result arrives whole or in parts, and a failed job throws its error', async () => {
+  const managers = new FakeManagers(1);
+  const session = await connectedSession(managers.cluster);
   const job = session.job('job-1');
-  managers.answers = {
+  managers.results = {
     watch: () => at(9, 'COMPLETED'),
     show: () => ({ status: 'COMPLETED' }),
     result: () => ({ results: { sum: 5050 } }),
@@ -194,30 +146,30 @@ test('results come whole or in parts, after the end; a job that failed throws it
   assert.equal((await managers.cluster.until(session.jobs({ limit: 3 })))[0]?.jobId, 'limit 3');
 
   const pieces = ['{"results":{"sum":[1,', '2,3', ']}}'];
-  managers.answers['result'] = ({ part = 0 }) => ({ part, parts: 3, json: pieces[part as number] });
+  managers.results['result'] = ({ part = 0 }) => ({ part, parts: 3, json: pieces[part as number] });
   assert.deepEqual(await managers.cluster.until(job.result()), { sum: [1, 2, 3] });
 
-  managers.answers['watch'] = () => ({
+  managers.results['watch'] = () => ({
     status: 'FAILED',
     error: { code: 'RETRIES_EXHAUSTED', message: 'three times' },
   });
-  managers.answers['show'] = () => ({ totals: { completed: 3, failed: 0 } });
-  managers.answers['failures'] = () => ({ failures: [] });
+  managers.results['show'] = () => ({ totals: { completed: 3, failed: 0 } });
+  managers.results['failures'] = () => ({ failures: [] });
   const changed = { code: 'RETRIES_EXHAUSTED', stateChanged: 'yes' };
   await assert.rejects(managers.cluster.until(job.result()), changed);
-  managers.answers['watch'] = () => ({ status: 'CANCELLED' });
+  managers.results['watch'] = () => ({ status: 'CANCELLED' });
   await assert.rejects(managers.cluster.until(job.result()), refusedWith('CANCELLED'));
 });
 
-async function listed<T>(items: AsyncIterable<T>): Promise<readonly T[]> {
+async function collect<T>(items: AsyncIterable<T>): Promise<readonly T[]> {
   const all: T[] = [];
-  for await (const one of items) all.push(one);
+  for await (const item of items) all.push(item);
   return all;
 }
 
-test('an end that is not COMPLETED throws what is known of it; results tell of every item one by one', async () => {
-  const managers = new PretendManagers(1);
-  const session = await opened(managers.cluster);
+test('a job that is not COMPLETED throws its failures, and results yields every item', async () => {
+  const managers = new FakeManagers(1);
+  const session = await connectedSession(managers.cluster);
   const job = session.job('job-1');
   const item = (index: number) => ({ index, error: { name: 'TypeError', message: 'bad', at: 'a.ts:1:2' } });
   const failures = {
@@ -229,12 +181,12 @@ test('an end that is not COMPLETED throws what is known of it; results tell of e
   };
   const text = JSON.stringify({ failures: [failures, { ...failures, workflow: 'other' }] });
   const error = { code: 'PARTIAL', message: 'sum: 1500 of 4500 items failed' };
-  managers.answers = {
+  managers.results = {
     watch: () => ({ jobId: 'job-1', status: 'PARTIAL', error }),
     show: () => ({ totals: { completed: 3_000, failed: 1_500 }, workflows: [{ name: 'sum', style: 'batch' }] }),
     failures: ({ part = 0 }) => ({ part, parts: 2, json: part === 0 ? text.slice(0, 90) : text.slice(90) }),
-    result: (words) => (
-      assert.deepEqual(words, { jobId: 'job-1', workflow: 'sum', oneByOne: true }),
+    result: (args) => (
+      assert.deepEqual(args, { jobId: 'job-1', workflow: 'sum', oneByOne: true }),
       { results: { sum: [{ index: 0, value: 1 }, item(1)] } }
     ),
   };
@@ -243,54 +195,54 @@ test('an end that is not COMPLETED throws what is known of it; results tell of e
     const { code, status, completed, failed, jobId, message } = thrown;
     assert.deepEqual([code, status, completed, failed, jobId], ['PARTIAL', 'PARTIAL', 3_000, 1_500, 'job-1']);
     assert.equal(message, error.message);
-    assert.equal(thrown.stateChanged, 'yes', 'what completed has happened');
+    assert.equal(thrown.stateChanged, 'yes', 'completed items have had their effect');
     assert.equal(thrown.failures.length, 1_000);
     assert.deepEqual(thrown.failures[7], { workflow: 'sum', ...item(7) });
     return true;
   });
-  const all = await managers.cluster.until(listed(job.results()));
+  const all = await managers.cluster.until(collect(job.results()));
   assert.deepEqual(all, [{ index: 0, value: 1 }, item(1)]);
-  managers.answers['show'] = () => ({
+  managers.results['show'] = () => ({
     workflows: [
       { name: 'a', style: 'batch' },
       { name: 'b', style: 'batch' },
       { name: 'c', style: 'load' },
     ],
   });
-  await assert.rejects(managers.cluster.until(listed(job.results())), /has 2 batches: name one of a, b/);
-  await assert.rejects(managers.cluster.until(listed(job.results('c'))), /no batch called "c": name one of a, b/);
+  await assert.rejects(managers.cluster.until(collect(job.results())), /has 2 batches: name one of a, b/);
+  await assert.rejects(managers.cluster.until(collect(job.results('c'))), /no batch called "c": name one of a, b/);
 });
 
-test('run waits for the end in one question, and asks on when the job takes longer', async () => {
-  const managers = new PretendManagers(1);
-  const session = await opened(managers.cluster);
-  managers.answers = { submit: () => ({ jobId: 'short', status: 'COMPLETED' }) };
+test('run waits for the end in one request, and continues with others for a longer job', async () => {
+  const managers = new FakeManagers(1);
+  const session = await connectedSession(managers.cluster);
+  managers.results = { submit: () => ({ jobId: 'short', status: 'COMPLETED' }) };
   assert.deepEqual(await managers.cluster.until(session.run(prepared())), { jobId: 'short', status: 'COMPLETED' });
   assert.deepEqual(
-    managers.orders.map(({ verb }) => verb),
+    managers.requests.map(({ verb }) => verb),
     ['submit'],
   );
   const error = { code: 'RETRIES_EXHAUSTED', message: 'three times' };
-  managers.answers = {
+  managers.results = {
     submit: () => ({ jobId: 'long', status: 'RUNNING', isNew: true }),
     watch: () => ({ jobId: 'long', status: 'FAILED', error }),
   };
   assert.deepEqual(await managers.cluster.until(session.run(prepared())), { jobId: 'long', status: 'FAILED', error });
 });
 
-test('closing the session ends what waits; full managers are told of, not waited for without end', async () => {
-  const managers = new PretendManagers(1);
-  const session = await opened(managers.cluster);
-  managers.misbehave = () => 'handled';
+test('closing the session cancels pending requests, and full managers end a submission with CAPACITY', async () => {
+  const managers = new FakeManagers(1);
+  const session = await connectedSession(managers.cluster);
+  managers.injectFault = () => 'handled';
   const waiting = session.job('job-1').status();
   waiting.catch(() => undefined);
-  await managers.cluster.pass(50);
+  await managers.cluster.advance(50);
   await managers.cluster.until(session.close());
   await assert.rejects(waiting, refusedWith('CANCELLED'));
 
-  const full = new PretendManagers(1);
-  const other = await opened(full.cluster);
-  full.misbehave = (_node, { verb }, reply) =>
+  const full = new FakeManagers(1);
+  const other = await connectedSession(full.cluster);
+  full.injectFault = (_node, { verb }, reply) =>
     verb === 'submit' ? (reply(failure('CAPACITY')), 'handled') : undefined;
   await assert.rejects(full.cluster.until(other.submit(prepared())), refusedWith('CAPACITY'));
 });

@@ -1,8 +1,8 @@
-/** The jobs of one session: bundles files, gives each submission an idempotency key, returns job handles. */
+/** The jobs of one session: bundles files, gives every submission an idempotency key, returns job handles. */
 import { RemusterError } from '../base/errors.ts';
 import { type JobOutcome, type JobRow, type JobStatus, type SubmitReply, isTerminalStatus } from '../jobs/job-types.ts';
 import { type Job, jobHandle } from './job.ts';
-import { type SendRequest, JobRequests } from './job-requests.ts';
+import { type SendClusterRequest, JobRequests } from './job-requests.ts';
 import {
   type WorkflowBundler,
   type PreparedJob,
@@ -20,15 +20,20 @@ export class SessionJobs {
   readonly #bundler: WorkflowBundler | undefined;
   #count = 0;
 
-  constructor(ask: SendRequest, requestMs: number, sessionName: string, bundler: WorkflowBundler | undefined) {
-    this.#requests = new JobRequests(ask, requestMs);
+  constructor(
+    sendRequest: SendClusterRequest,
+    requestTimeoutMs: number,
+    sessionName: string,
+    bundler: WorkflowBundler | undefined,
+  ) {
+    this.#requests = new JobRequests(sendRequest, requestTimeoutMs);
     this.#sessionName = sessionName;
     this.#bundler = bundler;
   }
 
   async prepare(file: string): Promise<PreparedJob> {
     if (this.#bundler === undefined)
-      throw new RemusterError('BAD_ARGUMENT', 'this session reads no files: hand in what was prepared elsewhere');
+      throw new RemusterError('BAD_ARGUMENT', 'this session has no bundler for files: submit a prepared job');
     return preparedJob(await this.#bundler(file));
   }
 
@@ -50,14 +55,14 @@ export class SessionJobs {
     const prepared = typeof what === 'string' ? await this.prepare(what) : what;
     this.#count += 1;
     const ownKey = `${this.#sessionName}-${this.#count}`;
-    // The name of a schedule belongs to its words.
+    // The idempotency key of a schedule is its name, which is part of the request.
     const isSchedule = options.cron !== undefined;
-    const words = isSchedule
+    const args = isSchedule
       ? JSON.stringify(buildJobRequest(prepared, options, ownKey))
       : encodeJobRequest(prepared, options);
     const key = isSchedule ? undefined : (options.idempotencyKey ?? ownKey);
     const submitted = this.#requests.withBundle(prepared.sha256, prepared.code, () =>
-      this.#requests.submit(words, key, waitMs),
+      this.#requests.submit(args, key, waitMs),
     );
     return (await submitted) as SubmitReply & JobOutcome;
   }

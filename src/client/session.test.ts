@@ -1,4 +1,4 @@
-/** The client session over simulated streams, against a real core. */
+/** The client session over simulated streams, against a real node core. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isRemusterError, toPromise } from '../base/errors.ts';
@@ -43,12 +43,12 @@ function nodeAndClient(): { world: SimulatedWorld<Client>; session: ClusterSessi
   return { world, streams, session };
 }
 
-async function within<T>(world: SimulatedWorld<Client>, answer: Promise<T>): Promise<T> {
+async function within<T>(world: SimulatedWorld<Client>, reply: Promise<T>): Promise<T> {
   world.advance(1_000);
-  return await answer;
+  return await reply;
 }
 
-test('a client sees the members, and is not one of them', async () => {
+test('a client sees the members and is not one of them', async () => {
   const { world, session } = nodeAndClient();
   const members = await within(world, session.members());
   assert.deepEqual(
@@ -65,17 +65,17 @@ test('an echo returns the same bytes', async () => {
 test('a client may not join as a member', async () => {
   const { world, streams } = nodeAndClient();
   const body = encodeMessage({ kind: 'syncView', viewHash: 0, claims: [], reply: 'differences' });
-  const answer = toPromise<Uint8Array>((done) => streams.request(address, body, 500, done));
-  await assert.rejects(within(world, answer), (error) => isRemusterError(error, 'FORBIDDEN'));
+  const reply = toPromise<Uint8Array>((done) => streams.request(address, body, 500, done));
+  await assert.rejects(within(world, reply), (error) => isRemusterError(error, 'FORBIDDEN'));
 });
 
-test('a call to a node that is gone ends in a coded error', async () => {
+test('a request to a dead node ends with a coded error', async () => {
   const { world, session } = nodeAndClient();
   world.crash('node');
   await assert.rejects(within(world, session.members()), (error) => isRemusterError(error));
 });
 
-test('a closed session refuses, and closing twice is fine', async () => {
+test('a closed session refuses requests, and a second close has no effect', async () => {
   const { world, session } = nodeAndClient();
   const closed = session.close();
   void session.close();

@@ -1,6 +1,6 @@
 /**
- * The session of an application: members, pools, jobs, close. Every call ends in a result or a coded error. Streams,
- * clock and randomness are given to it.
+ * The session of an application: members, pools, jobs, close. Every call ends with a result or a coded error. Gets
+ * streams, clock and randomness as ports.
  */
 import { CompactingSet } from '../base/collections/compacting-map.ts';
 import { RemusterError, failure, toPromise, success } from '../base/errors.ts';
@@ -13,7 +13,7 @@ import { type CallTimeouts, callDeadlines } from './call-deadlines.ts';
 import { RetryingRequest, type ClusterRequest, type ClientContext } from './retrying-request.ts';
 import type { Job } from './job.ts';
 import { SessionJobs, type JobsListed } from './session-jobs.ts';
-import type { SendRequest } from './job-requests.ts';
+import type { SendClusterRequest } from './job-requests.ts';
 import { PoolCalls } from './pool-calls.ts';
 import { ServerList } from './server-list.ts';
 import { LivenessMonitor } from './liveness-monitor.ts';
@@ -21,7 +21,7 @@ import type { WorkflowBundler, PreparedJob, SubmitOptions } from './submission.t
 
 type MemberView = (Message & { kind: 'listMembersReply' })['members'][number];
 
-/** A member as the asked node sees it. */
+/** A member in the view of the node that replied. */
 export type ClusterMember = MemberView['entry'] &
   Pick<MemberView, 'state' | 'incarnation' | 'health' | 'stuck' | 'lagMs' | 'silentMs'> & {
     readonly registration: string | null;
@@ -30,45 +30,45 @@ export type ClusterMember = MemberView['entry'] &
 
 export type ClusterSession = {
   members(): Promise<readonly ClusterMember[]>;
-  /** Sends bytes there and back: measures a connection. */
+  /** Returns the same bytes from a node, to measure a connection. */
   echo(payload: Uint8Array): Promise<Uint8Array>;
-  /** The methods of a pool of that module. Whether there is such a pool shows with the first call. */
+  /** A typed handle of a pool of that module. Sends nothing: an unknown pool fails with the first call. */
   pool<M extends Methods>(definition: ModuleDefinition<M>, name: string): PoolHandle<M>;
   /**
-   * Lets there be such a pool and ends when the cluster knows it; containers open by themselves, and calls wait for
-   * them. A pool that is there already as described is no error, another one of that name is (PRECONDITION).
+   * Creates a pool; resolves when it is recorded. Its containers open in the background, and calls wait for them.
+   * Idempotent: the same pool again is no error, a different one of that name is PRECONDITION.
    */
   createPool<M extends Methods>(
     definition: ModuleDefinition<M>,
     name: string,
     wanted: PoolWanted,
   ): Promise<PoolHandle<M>>;
-  /** With everything in it. UNKNOWN_POOL when there is none. */
+  /** Deletes the pool with all its state. UNKNOWN_POOL if it does not exist. */
   deletePool(name: string): Promise<void>;
   /**
-   * Runs the workflows that a file exports. Ends when the managers have recorded the job: from then on it is carried out
-   * whatever happens to this session. Without an `idempotencyKey` each call is a job of its own.
+   * Submits the workflows that a file exports. Resolves when the managers have recorded the job, which then runs without
+   * this session. Without an `idempotencyKey` each call is a new job.
    */
   submit(what: string | PreparedJob, options?: SubmitOptions): Promise<Job>;
-  /** Submits and waits for the end, in one question where the job is short. */
+  /** Submits and waits for the end; a short job needs one request. */
   run(what: string | PreparedJob, options?: SubmitOptions): Promise<JobOutcome>;
-  /** Reads and bundles a file, for those who submit it more than once. */
+  /** Reads and bundles a file, to submit it several times. */
   prepare(file: string): Promise<PreparedJob>;
-  /** Whether there is such a job shows with the first question. */
+  /** A handle of a job. Sends nothing: an unknown job fails with the first request. */
   job(id: string): Job;
-  /** The latest first. */
+  /** The latest jobs first. */
   jobs(wanted?: JobsListed): Promise<readonly JobRow[]>;
-  /** Ends every call that is under way with CANCELLED. Jobs go on. */
+  /** Ends every pending call with CANCELLED. Jobs keep running. */
   close(): Promise<void>;
 };
 
 export type PoolWanted = {
   readonly containers: number;
-  /** Of the state, the owner's included; 2 if left out. */
+  /** Replicas of each container, the owner's included; 2 if left out. */
   readonly copies?: number;
   readonly durability?: 'memory' | 'local' | 'copies';
   readonly restart?: boolean;
-  /** For the module; JSON. */
+  /** Parameters of the module, as JSON. */
   readonly params?: unknown;
 };
 
@@ -78,21 +78,21 @@ export type SessionOptions = CallTimeouts & {
   readonly random: Random;
   /** At least one. */
   readonly addresses: readonly Address[];
-  /** Of this session alone: calls are recognised by it when they are sent again. */
+  /** Unique: part of the call ids, by which resent calls are recognised. */
   readonly name: string;
   readonly tryNewServers: number;
-  /** How files with workflows are read; without it only prepared ones can be submitted. */
+  /** Reads workflow files; without it only prepared jobs can be submitted. */
   readonly bundler?: WorkflowBundler;
 };
 
-type Answer<K extends Message['kind']> = Extract<Message, { readonly kind: K }>;
+type ReplyOf<K extends Message['kind']> = Extract<Message, { readonly kind: K }>;
 
-/** A session that nobody uses asks for nothing. */
+/** Refreshed with the next request after that: an idle session sends nothing. */
 const membersTtlMs = 10_000;
-/** So often a handshake may fail by chance. */
+/** Failed handshakes before `connect` gives up; fewer may be chance. */
 const handshakesMax = 3;
 
-/** `opened` ends when a node has answered, or with the reason why none did within that time. */
+/** `waitUntilConnected` resolves after the first reply of a node, or throws why no node replied in time. */
 export function openSession(
   options: SessionOptions,
 ): ClusterSession & { waitUntilConnected(waitMs: number): Promise<void> } {
@@ -100,44 +100,44 @@ export function openSession(
 }
 
 class Session implements ClusterSession {
-  readonly #site: ClientContext;
-  readonly #times: CallTimeouts;
+  readonly #context: ClientContext;
+  readonly #timeouts: CallTimeouts;
   readonly #calls: PoolCalls;
   readonly #jobs: SessionJobs;
   readonly #requests = new CompactingSet<{ cancel(error: RemusterError): void }>();
-  #learnedMs = -Infinity;
+  #membersMs = -Infinity;
   #closing: Promise<void> | undefined;
 
-  constructor({ streams, clock, random, addresses, name, tryNewServers, bundler, ...times }: SessionOptions) {
+  constructor({ streams, clock, random, addresses, name, tryNewServers, bundler, ...timeouts }: SessionOptions) {
     const servers = new ServerList(addresses, random.fork('servers'));
-    const silence = new LivenessMonitor(clock, streams);
-    this.#site = { clock, random: random.fork('pauses'), streams, servers, silence, tryNewServers };
-    this.#times = times;
-    this.#calls = new PoolCalls(this.#site, times, name, () => this.#refresh());
-    const ask: SendRequest = (question, kind, limits) => {
-      this.#refresh();
-      return this.#ask(question, kind, { ...callDeadlines(clock.nowMs(), {}, times), ...limits });
+    const liveness = new LivenessMonitor(clock, streams);
+    this.#context = { clock, random: random.fork('pauses'), streams, servers, liveness, tryNewServers };
+    this.#timeouts = timeouts;
+    this.#calls = new PoolCalls(this.#context, timeouts, name, () => this.#refreshMembers());
+    const sendRequest: SendClusterRequest = (request, replyKind, limits) => {
+      this.#refreshMembers();
+      return this.#send(request, replyKind, { ...callDeadlines(clock.nowMs(), {}, timeouts), ...limits });
     };
-    this.#jobs = new SessionJobs(ask, times.requestTimeoutMs, name, bundler);
+    this.#jobs = new SessionJobs(sendRequest, timeouts.requestTimeoutMs, name, bundler);
   }
 
   async waitUntilConnected(waitMs: number): Promise<void> {
-    const nowMs = this.#site.clock.nowMs();
-    const isPermanent = ({ message }: RemusterError, times: number): boolean =>
-      times >= handshakesMax && message.includes('handshake');
-    const deadlineMs = nowMs + (waitMs === 0 ? this.#times.requestTimeoutMs : waitMs);
+    const nowMs = this.#context.clock.nowMs();
+    const isPermanent = ({ message }: RemusterError, failures: number): boolean =>
+      failures >= handshakesMax && message.includes('handshake');
+    const deadlineMs = nowMs + (waitMs === 0 ? this.#timeouts.requestTimeoutMs : waitMs);
     const limits = { deadlineMs, retryUntilMs: nowMs + waitMs, isPermanent };
-    this.#learn(await this.#ask({ kind: 'listMembers' }, 'listMembersReply', limits));
+    this.#onMembers(await this.#send({ kind: 'listMembers' }, 'listMembersReply', limits));
   }
 
   async members(): Promise<readonly ClusterMember[]> {
-    const list = await this.#ask({ kind: 'listMembers' }, 'listMembersReply', this.#limits());
-    this.#learn(list);
-    return list.members.map(flat);
+    const list = await this.#send({ kind: 'listMembers' }, 'listMembersReply', this.#limits());
+    this.#onMembers(list);
+    return list.members.map(clusterMember);
   }
 
   async echo(payload: Uint8Array): Promise<Uint8Array> {
-    return (await this.#ask({ kind: 'echo', payload }, 'echoReply', this.#limits())).payload;
+    return (await this.#send({ kind: 'echo', payload }, 'echoReply', this.#limits())).payload;
   }
 
   pool<M extends Methods>(definition: ModuleDefinition<M>, name: string): PoolHandle<M> {
@@ -157,8 +157,8 @@ class Session implements ClusterSession {
     await this.#managePool('delete', { pool: name });
   }
 
-  async #managePool(action: 'create' | 'delete', words: object): Promise<void> {
-    await this.#ask({ kind: 'managePool', action, spec: JSON.stringify(words) }, 'managePoolReply', this.#limits());
+  async #managePool(action: 'create' | 'delete', spec: object): Promise<void> {
+    await this.#send({ kind: 'managePool', action, spec: JSON.stringify(spec) }, 'managePoolReply', this.#limits());
   }
 
   submit(what: string | PreparedJob, options?: SubmitOptions): Promise<Job> {
@@ -187,67 +187,67 @@ class Session implements ClusterSession {
 
   async #close(): Promise<void> {
     this.#calls.close();
-    for (const errand of [...this.#requests]) errand.cancel(new RemusterError('CANCELLED', 'the session was closed'));
-    this.#site.silence.close();
-    await toPromise<void>((done) => this.#site.streams.close(done));
+    for (const request of [...this.#requests]) request.cancel(new RemusterError('CANCELLED', 'the session was closed'));
+    this.#context.liveness.close();
+    await toPromise<void>((done) => this.#context.streams.close(done));
   }
 
   #limits(): Pick<ClusterRequest<never>, 'deadlineMs' | 'retryUntilMs'> {
-    const { requestTimeoutMs, retryTimeoutMs } = this.#times;
+    const { requestTimeoutMs, retryTimeoutMs } = this.#timeouts;
     return callDeadlines(
-      this.#site.clock.nowMs(),
+      this.#context.clock.nowMs(),
       { timeoutMs: requestTimeoutMs },
       { requestTimeoutMs, retryTimeoutMs },
     );
   }
 
-  async #ask<K extends Message['kind']>(
-    question: Message,
-    kind: K,
+  async #send<K extends Message['kind']>(
+    message: Message,
+    replyKind: K,
     limits: Omit<ClusterRequest<never>, 'body' | 'isBoundToNode' | 'classify'>,
-  ): Promise<Answer<K>> {
+  ): Promise<ReplyOf<K>> {
     if (this.#closing !== undefined) throw new RemusterError('CANCELLED', 'the session is closed');
-    const classify = (answer: Message): ReturnType<ClusterRequest<Answer<K>>['classify']> => ({
+    const classify = (reply: Message): ReturnType<ClusterRequest<ReplyOf<K>>['classify']> => ({
       outcome:
-        answer.kind === kind
-          ? success(answer as Answer<K>)
-          : failure('MALFORMED', `${answer.kind} answers ${question.kind}`),
+        reply.kind === replyKind
+          ? success(reply as ReplyOf<K>)
+          : failure('MALFORMED', `the request ${message.kind} got the reply ${reply.kind}`),
     });
-    const body = encodeMessage(question);
-    return await toPromise<Answer<K>>((done) => {
-      const errand = new RetryingRequest<Answer<K>>(
-        this.#site,
+    const body = encodeMessage(message);
+    return await toPromise<ReplyOf<K>>((done) => {
+      const request = new RetryingRequest<ReplyOf<K>>(
+        this.#context,
         { ...limits, body, isBoundToNode: false, classify },
         (outcome) => {
-          this.#requests.delete(errand);
+          this.#requests.delete(request);
           done(outcome);
         },
       );
-      this.#requests.add(errand);
-      errand.start();
+      this.#requests.add(request);
+      request.start();
     });
   }
 
-  /** In the background, at most every few seconds; that it failed is no news to those who call. */
-  #refresh(): void {
-    const nowMs = this.#site.clock.nowMs();
-    if (nowMs - this.#learnedMs < membersTtlMs) return;
-    this.#learnedMs = nowMs;
-    const limits = { deadlineMs: nowMs + this.#times.requestTimeoutMs, retryUntilMs: nowMs };
-    this.#ask({ kind: 'listMembers' }, 'listMembersReply', limits).then(
-      (list) => this.#learn(list),
+  /** Refreshes stale members in the background; a failure does not concern the present call. */
+  #refreshMembers(): void {
+    const nowMs = this.#context.clock.nowMs();
+    if (nowMs - this.#membersMs < membersTtlMs) return;
+    this.#membersMs = nowMs;
+    const limits = { deadlineMs: nowMs + this.#timeouts.requestTimeoutMs, retryUntilMs: nowMs };
+    this.#send({ kind: 'listMembers' }, 'listMembersReply', limits).then(
+      (list) => this.#onMembers(list),
       () => undefined,
     );
   }
 
-  #learn({ members }: Answer<'listMembersReply'>): void {
-    this.#learnedMs = this.#site.clock.nowMs();
+  #onMembers({ members }: ReplyOf<'listMembersReply'>): void {
+    this.#membersMs = this.#context.clock.nowMs();
     const alive = members.filter(({ state, entry }) => state === 'alive' && !entry.roles.includes('client'));
-    this.#site.servers.update(alive.map(({ entry: { host, port } }) => ({ host, port })));
+    this.#context.servers.update(alive.map(({ entry: { host, port } }) => ({ host, port })));
   }
 }
 
-/** What this version does not know yet is null. */
-function flat({ entry, state, incarnation, health, stuck, lagMs, silentMs }: MemberView): ClusterMember {
+/** Fields that this version does not provide yet are null. */
+function clusterMember({ entry, state, incarnation, health, stuck, lagMs, silentMs }: MemberView): ClusterMember {
   return { ...entry, state, incarnation, health, stuck, lagMs, silentMs, registration: null, loadLevel: null };
 }

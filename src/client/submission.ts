@@ -1,4 +1,4 @@
-/** Builds a job request from a bundle and options, and validates it before anything is sent. */
+/** Builds and validates a job request from a bundle and options. Sends nothing. */
 import { RemusterError } from '../base/errors.ts';
 import type { JobRequest } from '../jobs/job-types.ts';
 import { jobLimits } from '../jobs/limits.ts';
@@ -6,22 +6,23 @@ import type { WorkflowFacts } from '../jobs/workflow-facts.ts';
 import { type FactsOverrides, deriveFacts, exportedWorkflows } from '../runner/definition/fact-derivation.ts';
 import { parseDurationMs } from '../runner/definition/amounts.ts';
 
-const longMs = 1_800_000;
-const graceMs = 3_600_000;
+/** Load tests at least this long get a job timeout of their own. */
+const longLoadMs = 1_800_000;
+const timeoutGraceMs = 3_600_000;
 
-/** Code in one piece, and what it exports. */
+/** Code as one file, and its exports. */
 export type WorkflowBundle = { readonly sha256: string; readonly code: Uint8Array; readonly exports: object };
 
-/** Makes one file of a file and all that it imports, and imports it. */
+/** Bundles a file with all its imports, and imports the bundle. */
 export type WorkflowBundler = (file: string) => Promise<WorkflowBundle>;
 
-/** Numbers of workflows that are to be others than in the file. */
+/** Numbers that override those of the workflow definitions. */
 export type WorkflowOverrides = Omit<FactsOverrides, 'durationMs'> & {
-  /** Of load tests: milliseconds, or text such as '30s'. */
+  /** Duration of load tests: milliseconds, or text such as '30s'. */
   readonly duration?: number | string;
 };
 
-/** Code that is ready to be submitted, as often as wanted. */
+/** A bundle that can be submitted any number of times. */
 export type PreparedJob = {
   readonly sha256: string;
   readonly code: Uint8Array;
@@ -29,35 +30,35 @@ export type PreparedJob = {
 };
 
 export type SubmitOptions = WorkflowOverrides & {
-  /** For people; by default that of the first workflow. */
+  /** Display name; that of the first workflow if left out. */
   readonly name?: string;
-  /** The same key with the same content is the same job, also for another session; with other content: PRECONDITION. */
+  /** The same key and content is the same job, also from another session; other content is PRECONDITION. */
   readonly idempotencyKey?: string;
-  /** For `ctx.env`. */
+  /** The values of `ctx.env`. */
   readonly env?: Readonly<Record<string, string>>;
-  /** 0 to 9; higher ones go first. */
+  /** 0 to 9; higher first. */
   readonly priority?: number;
-  /** Of the whole job, from its submission or start time on. */
+  /** Timeout of the whole job, from its submission or start time on. */
   readonly timeoutMs?: number;
-  /** Not before. */
+  /** Earliest start: a date, or milliseconds since 1970. */
   readonly startAt?: Date | number;
-  /** Five fields, UTC: makes a schedule that is called like the idempotencyKey. */
+  /** Five fields, UTC: creates a schedule whose name is the idempotencyKey. */
   readonly cron?: string;
-  /** For `ctx.random`; without it the managers draw one. */
+  /** The seed of `ctx.random`; drawn by the managers if left out. */
   readonly seed?: number;
 };
 
-/** BAD_ARGUMENT when it exports no workflow. */
+/** Throws BAD_ARGUMENT if the bundle exports no workflow. */
 export function preparedJob({ sha256, code, exports }: WorkflowBundle): PreparedJob {
   const definitions = exportedWorkflows(exports);
-  const plain = definitions.map((definition) => deriveFacts(definition));
+  const defaults = definitions.map((definition) => deriveFacts(definition));
   return {
     sha256,
     code,
     facts: ({ duration, ...rest }) => {
-      if (duration === undefined && Object.keys(rest).length === 0) return plain;
-      const given = duration === undefined ? rest : { ...rest, durationMs: durationOf(duration) };
-      return definitions.map((definition) => deriveFacts(definition, given));
+      if (duration === undefined && Object.keys(rest).length === 0) return defaults;
+      const overrides = duration === undefined ? rest : { ...rest, durationMs: durationOf(duration) };
+      return definitions.map((definition) => deriveFacts(definition, overrides));
     },
   };
 }
@@ -65,22 +66,25 @@ export function preparedJob({ sha256, code, exports }: WorkflowBundle): Prepared
 function durationOf(duration: number | string): number {
   const ms = parseDurationMs(duration);
   if (ms !== undefined) return ms;
-  throw new RemusterError('BAD_ARGUMENT', 'duration is a number of milliseconds, or text such as 30s');
+  throw new RemusterError(
+    'BAD_ARGUMENT',
+    `duration must be milliseconds or text such as 30s, not ${JSON.stringify(duration)}`,
+  );
 }
 
-/** `ownKey` is used when the caller has none, so that a request that is sent again is one job. */
+/** Without a key of the caller `ownKey` is used, so that a resent request is one job. */
 export function buildJobRequest(prepared: PreparedJob, options: SubmitOptions, ownKey: string): JobRequest {
   return { ...jobContent(prepared, options), idempotencyKey: options.idempotencyKey ?? ownKey };
 }
 
 const encodedDefaults = new WeakMap<PreparedJob, string>();
 
-/** JSON of what is to be done, without the key: the same for all jobs that are submitted with the same options. */
+/** The request as JSON without its key: equal for all jobs with the same options, so that of the defaults is kept. */
 export function encodeJobRequest(prepared: PreparedJob, options: SubmitOptions): string {
   for (const _ in options) return JSON.stringify(jobContent(prepared, options));
-  const words = encodedDefaults.get(prepared) ?? JSON.stringify(jobContent(prepared, options));
-  encodedDefaults.set(prepared, words);
-  return words;
+  const encoded = encodedDefaults.get(prepared) ?? JSON.stringify(jobContent(prepared, options));
+  encodedDefaults.set(prepared, encoded);
+  return encoded;
 }
 
 function jobContent(prepared: PreparedJob, options: SubmitOptions): JobRequest {
@@ -102,17 +106,19 @@ function jobContent(prepared: PreparedJob, options: SubmitOptions): JobRequest {
   };
 }
 
-/** The time that jobs have by default is not meant to cut off a load test that is to last longer. */
+/** The default timeout of jobs must not cut off a longer load test. */
 function timeoutOf(timeoutMs: number | undefined, workflows: readonly WorkflowFacts[]): Pick<JobRequest, 'timeoutMs'> {
   if (timeoutMs !== undefined) return { timeoutMs };
-  const lastsMs = workflows.reduce((sum, { load }) => sum + (load?.durationMs ?? 0), 0);
-  return lastsMs < longMs ? {} : { timeoutMs: Math.min(jobLimits.timeoutMsMax, lastsMs + graceMs) };
+  const durationMs = workflows.reduce((sum, { load }) => sum + (load?.durationMs ?? 0), 0);
+  if (durationMs < longLoadMs) return {};
+  return { timeoutMs: Math.min(jobLimits.timeoutMsMax, durationMs + timeoutGraceMs) };
 }
 
 function checkEnv(env: Readonly<Record<string, string>>): void {
   let characters = 0;
   for (const [key, value] of Object.entries(env)) {
-    if (typeof value !== 'string') throw new RemusterError('BAD_ARGUMENT', `env ${key} is a text`);
+    if (typeof value !== 'string')
+      throw new RemusterError('BAD_ARGUMENT', `env ${key} must be text, not ${typeof value}`);
     characters += key.length + value.length;
   }
   if (characters > jobLimits.envBytesMax)
@@ -122,5 +128,5 @@ function checkEnv(env: Readonly<Record<string, string>>): void {
 function momentOf(startAt: Date | number): number {
   const ms = typeof startAt === 'number' ? startAt : startAt.getTime();
   if (Number.isFinite(ms)) return Math.round(ms);
-  throw new RemusterError('BAD_ARGUMENT', 'startAt is a date or a number of milliseconds');
+  throw new RemusterError('BAD_ARGUMENT', 'startAt must be a valid date or a number of milliseconds');
 }

@@ -1,6 +1,6 @@
 /**
- * Nodes that answer clients as real ones do, with one container behind all of them that remembers what it has run. Each
- * test says what they do wrong: keep silent, lose answers, stop. Shared by the tests of this folder.
+ * Fake cluster for client sessions: simulated nodes with one container behind all of them, which executes each call id
+ * once. Tests inject faults: no reply, lost replies, refusals, crashes.
  */
 import assert from 'node:assert/strict';
 import { after } from 'node:test';
@@ -27,13 +27,13 @@ export const counter = module('counter', {
       aggregate: (parts: number[]): number => parts.reduce((a, b) => a + b, 0),
     },
     each: { readonly: true, run: (): number => 0 },
-    // The body never runs here: nodes answer as the test says.
+    // Never executed: the test provides the stream.
     steps: { readonly: true, run: async function* (): AsyncGenerator<number> {} },
   },
 });
 
 export type RouteCallMessage = CallMessageOf<'routeCall'>;
-/** What a node does with a call instead of answering it. `undefined`: it answers. */
+/** Handles a call instead of the node; `undefined`: the node executes it. */
 export type FaultInjection = (node: string, call: RouteCallMessage, reply: Done<Uint8Array>) => 'handled' | undefined;
 
 type Client = { readonly streams: Streams; readonly clock: Clock };
@@ -41,19 +41,20 @@ type Client = { readonly streams: Streams; readonly clock: Clock };
 export class FakeCluster {
   readonly names: readonly string[];
   readonly world: SimulatedWorld<Client>;
-  /** `node method id` of each call that arrived. */
+  /** `node method id` of each received call. */
   readonly received: string[] = [];
-  readonly arrivedLowest: number[] = [];
-  /** Ids of the calls that ran, each once. */
-  readonly ran: string[] = [];
-  readonly #answers = new Map<string, Uint8Array>();
+  /** `lowestPending` of each received call. */
+  readonly lowestPending: number[] = [];
+  /** Ids of the executed calls. */
+  readonly executed: string[] = [];
+  readonly #replies = new Map<string, Uint8Array>();
   sum = 0;
   injectFault: FaultInjection = () => undefined;
-  /** What is asked besides calls, echoes and members. */
-  answerOther: (node: string, message: Message, reply: Done<Uint8Array>) => void = (_node, message) =>
-    assert.fail(`nobody expects ${message.kind}`);
-  /** What a method that gives a flow gives at that node. */
-  flow: (node: string) => Outcome<AsyncIterable<unknown>> = () => failure('UNKNOWN_METHOD');
+  /** Handles all requests but calls, echoes and member lists. */
+  onRequest: (node: string, message: Message, reply: Done<Uint8Array>) => void = (_node, message) =>
+    assert.fail(`unexpected request ${message.kind}`);
+  /** The items of a streaming method at that node. */
+  stream: (node: string) => Outcome<AsyncIterable<unknown>> = () => failure('UNKNOWN_METHOD');
 
   constructor(nodes: number) {
     this.names = Array.from({ length: nodes }, (_, i) => `n${i + 1}`);
@@ -73,7 +74,7 @@ export class FakeCluster {
     after(() => this.#stop());
   }
 
-  /** A session that begins with n1, or with those nodes. */
+  /** A session whose only configured address is n1, unless options name others. */
   session(options: Partial<SessionOptions> = {}): ReturnType<typeof openSession> {
     const { streams, clock } = this.world.program('client') as Client;
     return openSession({
@@ -87,21 +88,21 @@ export class FakeCluster {
     return { host: `10.0.0.${[...this.names, 'client'].indexOf(name)}`, port: 1 };
   }
 
-  /** Lets the world go on until the promise has ended; a test that waits longer than that has failed. */
+  /** Advances simulated time until the promise has settled; fails after `limitMs`. */
   async until<T>(promise: Promise<T>, limitMs = 120_000): Promise<T> {
     let settled = false;
-    const ended = promise.finally(() => (settled = true));
-    ended.catch(() => undefined);
+    const settling = promise.finally(() => (settled = true));
+    settling.catch(() => undefined);
     const limit = this.world.timeline.nowMs + limitMs;
     while (!settled) {
-      assert.ok(this.world.timeline.nowMs < limit, `nothing after ${limitMs} ms`);
-      await this.pass(10);
+      assert.ok(this.world.timeline.nowMs < limit, `no result after ${limitMs} ms`);
+      await this.advance(10);
     }
-    return await ended;
+    return await settling;
   }
 
-  /** Time passes, and promises that end in it are followed. */
-  async pass(durationMs: number): Promise<void> {
+  /** Advances simulated time and runs the continuations of settled promises. */
+  async advance(durationMs: number): Promise<void> {
     const end = this.world.timeline.nowMs + durationMs;
     while (this.world.timeline.nowMs < end) {
       this.world.advance(Math.min(10, end - this.world.timeline.nowMs));
@@ -111,14 +112,14 @@ export class FakeCluster {
 
   run(call: RouteCallMessage): Uint8Array {
     const id = formatCallId(call);
-    const known = this.#answers.get(id);
+    const known = this.#replies.get(id);
     if (known !== undefined) return known;
-    this.ran.push(id);
+    this.executed.push(id);
     const [by] = decodeValue(call.args) as [number];
     if (call.method === 'add') this.sum += by;
-    const answer = encodeMessage(routeCallReplyOf(success({ value: encodeValue(this.sum) })));
-    this.#answers.set(id, answer);
-    return answer;
+    const reply = encodeMessage(routeCallReplyOf(success({ value: encodeValue(this.sum) })));
+    this.#replies.set(id, reply);
+    return reply;
   }
 
   parts(values: readonly (number | 'lost')[]): Uint8Array {
@@ -139,7 +140,7 @@ export class FakeCluster {
         assert.equal(call.kind, 'openResultStream');
         this.received.push(`${node} ${call.method} ${formatCallId(call)}`);
         const begin: StartStreamingCall = (_args, done) => {
-          const outcome = this.flow(node);
+          const outcome = this.stream(node);
           done(outcome.ok ? success({ flow: encoded(outcome.value) }) : outcome);
           return () => {};
         };
@@ -152,10 +153,10 @@ export class FakeCluster {
     if (message.kind === 'echo') return reply(success(encodeMessage({ kind: 'echoReply', payload: message.payload })));
     if (message.kind === 'listMembers')
       return reply(success(encodeMessage({ kind: 'listMembersReply', members: this.#members() })));
-    if (message.kind !== 'routeCall') return this.answerOther(node, message, reply);
+    if (message.kind !== 'routeCall') return this.onRequest(node, message, reply);
     const call = message;
     this.received.push(`${node} ${call.method} ${formatCallId(call)}`);
-    this.arrivedLowest.push(call.lowestPending);
+    this.lowestPending.push(call.lowestPending);
     if (this.injectFault(node, call, reply) === undefined) reply(success(this.run(call)));
   }
 
@@ -176,7 +177,10 @@ export class FakeCluster {
   }
 }
 
-export async function opened(cluster: FakeCluster, options: Partial<SessionOptions> = {}): Promise<ClusterSession> {
+export async function connectedSession(
+  cluster: FakeCluster,
+  options: Partial<SessionOptions> = {},
+): Promise<ClusterSession> {
   const session = cluster.session(options);
   await cluster.until(session.waitUntilConnected(1_000));
   return session;

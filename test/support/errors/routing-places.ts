@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { RemusterError, failure, success } from '../../../src/base/errors.ts';
 import { routeCallReplyOf } from '../../../src/containers/calls/call-messages.ts';
 import { encodeMessage } from '../../../src/messages/catalogue.ts';
-import { FakeCluster, counter, opened as openedSession } from '../../fakes/fake-cluster.ts';
+import { FakeCluster, counter, connectedSession } from '../../fakes/fake-cluster.ts';
 import { CallHarness } from '../containers/call-harness.ts';
 import type { Ending, Place } from './place.ts';
 
@@ -19,7 +19,7 @@ export function ranWithoutReply(timeoutMs = 20_000) {
 }
 
 async function clientCall(cluster: FakeCluster): Promise<Ending> {
-  const session = await openedSession(cluster, { requestTimeoutMs: 3_000, retryTimeoutMs: 2_000 });
+  const session = await connectedSession(cluster, { requestTimeoutMs: 3_000, retryTimeoutMs: 2_000 });
   const ended = await cluster.until(
     session
       .pool(counter, 'visits')
@@ -30,7 +30,7 @@ async function clientCall(cluster: FakeCluster): Promise<Ending> {
         (error: unknown) => ({ ok: false as const, error: error as RemusterError }),
       ),
   );
-  return { outcome: ended, happened: cluster.ran.length > 0 };
+  return { outcome: ended, happened: cluster.executed.length > 0 };
 }
 
 export const routingPlaces: readonly Place[] = [
@@ -124,7 +124,7 @@ export const routingPlaces: readonly Place[] = [
     run: () => {
       const cluster = new FakeCluster(3);
       cluster.injectFault = (_node, call, reply) => {
-        if (cluster.ran.length > 0) reply(failure('RATE_LIMITED'));
+        if (cluster.executed.length > 0) reply(failure('RATE_LIMITED'));
         else {
           cluster.run(call);
           reply(failure('NETWORK_TIMEOUT'));
@@ -140,7 +140,7 @@ export const routingPlaces: readonly Place[] = [
     run: () => {
       const cluster = new FakeCluster(3);
       cluster.injectFault = (_node, call, reply) => {
-        if (cluster.ran.length > 0) reply(success(encodeMessage(routeCallReplyOf(failure('UNKNOWN_POOL')))));
+        if (cluster.executed.length > 0) reply(success(encodeMessage(routeCallReplyOf(failure('UNKNOWN_POOL')))));
         else {
           cluster.run(call);
           reply(failure('NETWORK_TIMEOUT'));
@@ -157,7 +157,7 @@ export const routingPlaces: readonly Place[] = [
       const cluster = new FakeCluster(3);
       cluster.injectFault = (_node, call, reply) => {
         const refused = failure('PRECONDITION', 'the module is not loaded on this node', 'no');
-        if (cluster.ran.length > 0) reply(success(encodeMessage(routeCallReplyOf(refused))));
+        if (cluster.executed.length > 0) reply(success(encodeMessage(routeCallReplyOf(refused))));
         else {
           cluster.run(call);
           reply(failure('NETWORK_TIMEOUT'));

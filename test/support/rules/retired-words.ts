@@ -14,6 +14,7 @@ export const cleanPaths: readonly string[] = [
   'docs/glossary.md',
   'src/base',
   'src/cli',
+  'src/client',
   'src/consensus',
   'src/messages',
   'src/placement',
