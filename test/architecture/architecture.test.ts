@@ -17,7 +17,13 @@ import {
   type Source,
 } from '../support/rules/dependencies.ts';
 import { hostsInLockfile, type Lockfile, missingFromLockfile } from '../support/rules/lockfile.ts';
-import { anchorsOf, importTableDifferences, brokenLinks } from '../support/rules/pages.ts';
+import {
+  anchorsOf,
+  brokenLinks,
+  importTableDifferences,
+  missingFiles,
+  subFolderDifferences,
+} from '../support/rules/pages.ts';
 import { sourceRules } from '../support/rules/source-rules.ts';
 
 const root = resolve(import.meta.dirname, '../..');
@@ -161,6 +167,34 @@ describe('pages', () => {
     assert.ok(importTableDifferences('| `base/` | x | `io` |').length > 0, 'the planted violation');
     assert.deepEqual(importTableDifferences(page), []);
     assert.ok(page.split('\n').length <= 400);
+  });
+
+  it('name each sub-folder with sources', (context) => {
+    const folders = [
+      ...new Set(product.map(({ path }) => path.slice('src/'.length).split('/').slice(0, -1).join('/'))),
+    ];
+    const subFolders = seen(
+      context,
+      'sub-folders',
+      folders.filter((folder) => folder.includes('/')),
+    );
+    assert.equal(subFolderDifferences('| `base/none` | x |', ['base/some']).length, 2, 'the planted violations');
+    assert.deepEqual(subFolderDifferences(textOf('docs/ARCHITECTURE.md'), subFolders), []);
+  });
+
+  it('name only files that exist', (context) => {
+    const planted = { path: 'docs/a.md', text: 'see `base/errors.ts` and `base/none.ts`' };
+    assert.deepEqual(missingFiles(planted, exists), ['docs/a.md: there is no base/none.ts']);
+    // A decision is dated and never rewritten: its files may be gone.
+    const current = seen(
+      context,
+      'pages',
+      pages.filter(({ path }) => !path.startsWith('docs/decisions/')),
+    );
+    assert.deepEqual(
+      current.flatMap((page) => missingFiles(page, exists)),
+      [],
+    );
   });
 });
 

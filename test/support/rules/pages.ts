@@ -48,3 +48,18 @@ export function importTableDifferences(text: string): readonly string[] {
     if (!enforced.has(folder as string)) differences.push(`${folder}: not in the table`);
   return differences;
 }
+
+/** Sub-folders of src that the page does not name in a row like "| `base/collections` | ... |", and rows without one. */
+export function subFolderDifferences(text: string, folders: readonly string[]): readonly string[] {
+  const rows = [...text.matchAll(/^\| `(\w+(?:\/[\w-]+)+)` +\|/gm)].map((row) => row[1] as string);
+  return [
+    ...folders.filter((folder) => !rows.includes(folder)).map((folder) => `${folder}: has no row`),
+    ...rows.filter((row) => !folders.includes(row)).map((row) => `${row}: is no folder with sources`),
+  ];
+}
+
+/** Files such as `base/errors.ts` that the page names and that exist neither in src nor in the project. */
+export function missingFiles({ path, text }: Page, exists: (path: string) => boolean): readonly string[] {
+  const names = [...text.matchAll(/`((?:[\w-]+\/)+[\w-]+\.ts)`/g)].map((match) => match[1] as string);
+  return names.filter((name) => !exists(name) && !exists(`src/${name}`)).map((name) => `${path}: there is no ${name}`);
+}
