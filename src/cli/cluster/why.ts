@@ -27,7 +27,7 @@ const columns: readonly Column<Change>[] = [
   { title: 'CHANGE', cell: (row) => row.type.replace('member.', '') },
   { title: 'GENERATION', cell: (row) => String(row.generation) },
   { title: 'INCARNATION', cell: (row) => String(row.incarnation) },
-  { title: 'SUSPECTED BY', cell: (row) => row.accusers.join(',') || '-' },
+  { title: 'ACCUSED BY', cell: (row) => row.accusers.join(',') || '-' },
   { title: 'CONNECTION REFUSED TO', cell: (row) => row.refusedTo.join(',') || '-' },
   { title: 'WHY', cell: (row) => row.why },
 ];

@@ -68,7 +68,7 @@ async function fetchBackup(target: ClusterTarget): Promise<{ readonly bytes: Uin
       return await fetchBackupOnce(target);
     } catch (error) {
       if (!isRemusterError(error, 'PRECONDITION') || attempt === attemptsMax) throw error;
-      printNotice(error.message);
+      printNotice(`retrying: ${error.message}`);
     }
   }
 }
