@@ -1,4 +1,4 @@
-/** Agreement over HTTP: what the routes answer and refuse, asked of nodes in a simulated cluster. */
+/** The routes of the control plane, requested from nodes in a simulated cluster. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isRemusterError } from '../base/errors.ts';
@@ -16,7 +16,7 @@ type Asked = Partial<ApiRequest> & { readonly method?: string };
 const options = nodeOptions({ cluster: 'test', secret: 'correct horse battery staple' });
 const names = ['m1', 'm2', 'm3', 'w1'] as const;
 
-/** A settled cluster: three voters, everybody registered. */
+/** A settled cluster: three voters, every node registered. */
 class Scene {
   readonly #world: SimulatedWorld<SimulatedNode>;
 
@@ -122,7 +122,7 @@ class Scene {
 
 const all = { m1: 'voter', m2: 'voter', m3: 'voter' };
 
-test('every node tells who leads, in which term and under which fence', async () => {
+test('every node returns the leader with term and fence', async () => {
   const scene = new Scene();
   const [first, ...others] = await Promise.all(names.map((name) => scene.json(name, '/v1/leader')));
   for (const other of others) assert.deepEqual(other, first);
@@ -132,7 +132,7 @@ test('every node tells who leads, in which term and under which fence', async ()
   await scene.refused('BAD_ARGUMENT', /datacenter "mars"/, scene.json('m1', '/v1/leader', { query: { dc: 'mars' } }));
 });
 
-test('a key is written under a condition, and a conflict says which version there is', async () => {
+test('a key is written under a condition, and a conflict names the current version', async () => {
   const scene = new Scene();
   assert.equal((await scene.put('/a', 'one', 0))['version'], 1);
   assert.equal((await scene.put('/a', 'two'))['version'], 2);
@@ -153,7 +153,7 @@ test('a key is written under a condition, and a conflict says which version ther
   assert.equal((await remove({ key: '/a' }))['deleted'], 0);
 });
 
-test('keys are read page by page, and what makes no sense is refused', async () => {
+test('keys are read page by page, and invalid queries are rejected', async () => {
   const scene = new Scene();
   for (const key of ['/p/1', '/p/2', '/p/3', '/q']) await scene.put(key, key);
   const read = (query: Record<string, string>): Promise<Fields> => scene.json('m3', '/v1/registry', { query });
@@ -168,7 +168,7 @@ test('keys are read page by page, and what makes no sense is refused', async () 
     await scene.refused('BAD_ARGUMENT', /limit must be a whole number/, read({ limit }));
 });
 
-test('a watch says where it begins, tells each change, and stops with its reader', async () => {
+test('a watch sends its first revision and each change, and stops with its reader', async () => {
   const scene = new Scene();
   const { revision } = await scene.put('/w/a', 'before');
   const watch = async (query: Record<string, string>, lastEventId?: string) => {
@@ -200,7 +200,7 @@ test('a watch says where it begins, tells each change, and stops with its reader
   await scene.refused('BAD_ARGUMENT', /lastEventId must be/, watch({}, 'x'));
 });
 
-test('a node is drained and activated, and the event says why', async () => {
+test('a node is drained and activated, and the event names the reason', async () => {
   const scene = new Scene();
   await scene.pool(8);
   const drain = (body: object): Promise<Fields> => scene.post('m1', '/v1/nodes/:name/drain', 'w1', body);
@@ -231,7 +231,7 @@ test('a node is drained and activated, and the event says why', async () => {
     await scene.refused('BAD_ARGUMENT', /must be/, scene.json('m1', '/v1/rebalance', { method: 'POST', body }));
 });
 
-test('leadership goes to the voter that is named, and to no other node', async () => {
+test('leadership is transferred to the named voter, and to no other node', async () => {
   const scene = new Scene();
   const transfer = (to?: unknown): Promise<Fields> =>
     scene.json('w1', '/v1/transfer', { method: 'POST', body: { to } });
@@ -267,7 +267,7 @@ test('a manager that was removed stays outside until it is added again', async (
   await scene.refused('PRECONDITION', /already a member/, scene.post('w1', '/v1/managers/:name/add', removed));
 });
 
-test('a manager that was removed while it was down is one of ours when it is back', async () => {
+test('a manager that was removed while it was down can be added again when it returns', async () => {
   const scene = new Scene();
   const leader = await scene.leader();
   const removed = ['m3', 'm2'].find((name) => name !== leader) ?? '';
@@ -290,14 +290,14 @@ test('the leader can be removed, too, and another one follows', async () => {
   assert.deepEqual(await scene.standings(), { ...all, [former]: 'outside' });
 });
 
-test('no manager is removed whom the quorum needs', async () => {
+test('no manager is removed that the quorum needs', async () => {
   const scene = new Scene();
   const leader = await scene.leader();
   const [other, dead] = ['m1', 'm2', 'm3'].filter((name) => name !== leader);
   assert.ok(other !== undefined && dead !== undefined);
   scene.crash(dead);
   const remove = (name: string): Promise<Fields> => scene.post('w1', '/v1/managers/:name/remove', name);
-  await scene.refused('PRECONDITION', /the quorum would be lost/, remove(other));
+  await scene.refused('PRECONDITION', /it would lose its quorum/, remove(other));
   assert.deepEqual(await scene.standings(), all);
   assert.equal((await remove(dead))['voters'], 2);
   assert.equal((await remove(other))['voters'], 1);
@@ -324,7 +324,7 @@ test('a node leaves only when nothing depends on it', async () => {
   );
 });
 
-test('a backup is fetched in parts and restored in parts, whoever is asked', async () => {
+test('a backup is read and restored in parts through any node', async () => {
   const scene = new Scene();
   await scene.put('/kept', 'yes');
   for (let i = 0; i < 3; i++) await scene.put(`/large/${i}`, String(i).repeat(400_000));
@@ -342,7 +342,7 @@ test('a backup is fetched in parts and restored in parts, whoever is asked', asy
   assert.equal((items as readonly Fields[])[0]?.['value'], 'yes');
   assert.deepEqual((await scene.json('w1', '/v1/registry', { query: { key: '/new' } }))['items'], []);
 
-  await scene.refused('PRECONDITION', /begin again/, scene.json('m1', path, { query: { id: '9-9', offset: '0' } }));
+  await scene.refused('PRECONDITION', /start again/, scene.json('m1', path, { query: { id: '9-9', offset: '0' } }));
   await scene.refused('BAD_ARGUMENT', /offset/, scene.json('m1', path, { query: { offset: '-1' } }));
   await scene.refused('BAD_ARGUMENT', /first part/, scene.json('m1', path, { query: { offset: '5' } }));
   const [first] = parts;
@@ -355,17 +355,17 @@ test('a backup is fetched in parts and restored in parts, whoever is asked', asy
   ])
     await scene.refused('BAD_ARGUMENT', /must be|base64/, restore(part));
   await scene.refused('PRECONDITION', /has ended/, restore({ ...first, id: 'r2', offset: 524_288 }));
-  // Begun and never read on: it is not kept for ever.
+  // A backup that is not read to the end expires.
   const { id } = await scene.json('w1', path);
   scene.advance(61_000);
   await scene.refused(
     'PRECONDITION',
-    /begin again/,
+    /start again/,
     scene.json('w1', path, { query: { id: String(id), offset: '0' } }),
   );
 });
 
-test('an order about another datacenter is carried out there', async () => {
+test('a command about another datacenter is executed there', async () => {
   const scene = new Scene(['m1', 'w1', 'm2', 'w2'], (name) => (name.endsWith('1') ? 'east' : 'west'));
   const leaders = await Promise.all(['east', 'west'].map((dc) => scene.json('w1', '/v1/leader', { query: { dc } })));
   assert.deepEqual(

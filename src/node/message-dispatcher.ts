@@ -1,6 +1,6 @@
 /**
- * Reads a message of another node or client, checks the sender's role, hands it to the part that handles it. Keeps no
- * state.
+ * Decodes a message of another node or client, checks the role of the sender, and passes the message to the part that
+ * handles it. Keeps no state.
  */
 import { type Done, failure, isRemusterError, success } from '../base/errors.ts';
 import type { ByteStreamEvents, Identity, StreamService } from '../base/ports.ts';
@@ -14,47 +14,47 @@ import type { ControlPlane } from './control-plane/control-plane.ts';
 import { handleControlRequest, isConsensusMessage } from './control-plane/control-handler.ts';
 import type { JobService } from './jobs/job-service.ts';
 
-export type DispatcherParts = {
-  /** What is for membership is read there, and nowhere else. */
+export type DispatcherPorts = {
+  /** Membership decodes its own messages. */
   membership(from: Identity, body: Uint8Array, reply: Done<Uint8Array>): void;
   members(): readonly MemberView[];
   readonly control: ControlPlane | undefined;
   readonly containers: ContainerService | undefined;
   readonly jobs: Pick<JobService, 'handle'> | undefined;
-  pools(act: 'create' | 'delete', words: string, done: Done<string>): void;
-  /** True from the moment this node has begun to leave. */
+  managePool(action: 'create' | 'delete', spec: string, done: Done<string>): void;
+  /** True once this node has started to leave. */
   stopping(): boolean;
   count(name: string): void;
 };
 
-export function messageDispatcher(parts: DispatcherParts): StreamService {
+export function messageDispatcher(ports: DispatcherPorts): StreamService {
   return {
     request: (from, body, remainingMs, reply) => {
-      if (parts.stopping()) return reply(failure('DRAINED', undefined, 'no'));
-      const allowed = isAllowed(parts, from, body);
-      if (allowed && isMembershipRequest(body)) return parts.membership(from, body, reply);
-      const message = allowed ? read(parts, body) : undefined;
+      if (ports.stopping()) return reply(failure('DRAINED', undefined, 'no'));
+      const allowed = isAllowed(ports, from, body);
+      if (allowed && isMembershipRequest(body)) return ports.membership(from, body, reply);
+      const message = allowed ? decode(ports, body) : undefined;
       if (message === undefined)
-        return reply(failure('FORBIDDEN', 'the message cannot be read or is not yours to send'));
-      const { control, containers, jobs } = parts;
-      // Calls first: there are more of them than of anything else.
+        return reply(failure('FORBIDDEN', 'the message is malformed, or the role of its sender may not send it'));
+      const { control, containers, jobs } = ports;
+      // Calls first, because they are the most frequent messages.
       if (containers?.handle(from, message, remainingMs, reply) === true) return;
       if (jobs?.handle(from, message, remainingMs, reply) === true) return;
       if (control !== undefined && handleControlRequest(control, { from, message, body, remainingMs }, reply)) return;
-      answer(parts, message, reply);
+      handleDiagnostics(ports, message, reply);
     },
     notify: (from, body) => {
-      const message = readAllowed(parts, from, body);
+      const message = decodeAllowed(ports, from, body);
       if (message === undefined) return;
-      if (isConsensusMessage(message)) parts.control?.onConsensusMessage(from, message);
-      else parts.count('rejected.unexpected');
+      if (isConsensusMessage(message)) ports.control?.onConsensusMessage(from, message);
+      else ports.count('rejected.unexpected');
     },
     open: (from, opening, stream) => {
-      const message = readAllowed(parts, from, opening);
-      if (message?.kind === 'openResultStream' && parts.containers !== undefined)
-        return parts.containers.handleFlow(from, message, stream);
-      parts.count('rejected.unexpected');
-      stream.abort('this node opens no such stream');
+      const message = decodeAllowed(ports, from, opening);
+      if (message?.kind === 'openResultStream' && ports.containers !== undefined)
+        return ports.containers.openResultStream(from, message, stream);
+      ports.count('rejected.unexpected');
+      stream.abort('this node does not accept such a stream');
       return ignored;
     },
   };
@@ -62,35 +62,35 @@ export function messageDispatcher(parts: DispatcherParts): StreamService {
 
 const ignored: ByteStreamEvents = { chunk: () => {}, writable: () => {}, ended: () => {} };
 
-function answer(parts: DispatcherParts, message: Message, reply: Done<Uint8Array>): void {
+function handleDiagnostics(ports: DispatcherPorts, message: Message, reply: Done<Uint8Array>): void {
   const { kind } = message;
   if (kind === 'managePool') {
-    return parts.pools(message.action, message.spec, (outcome) => {
+    return ports.managePool(message.action, message.spec, (outcome) => {
       reply(outcome.ok ? success(encodeMessage({ kind: 'managePoolReply', pool: outcome.value })) : outcome);
     });
   }
   if (kind === 'listMembers')
-    return reply(success(encodeMessage({ kind: 'listMembersReply', members: parts.members().slice(0, 10_000) })));
+    return reply(success(encodeMessage({ kind: 'listMembersReply', members: ports.members().slice(0, 10_000) })));
   if (kind === 'echo') return reply(success(encodeMessage({ kind: 'echoReply', payload: message.payload })));
   reply(failure('UNKNOWN_METHOD', `${kind} is not a request`));
 }
 
-function isAllowed(parts: DispatcherParts, from: Identity, body: Uint8Array): boolean {
-  const refused = checkSender('stream', from.roles, body);
-  if (refused !== undefined) parts.count(`rejected.${refused}`);
-  return refused === undefined;
+function isAllowed(ports: DispatcherPorts, from: Identity, body: Uint8Array): boolean {
+  const rejection = checkSender('stream', from.roles, body);
+  if (rejection !== undefined) ports.count(`rejected.${rejection}`);
+  return rejection === undefined;
 }
 
-function readAllowed(parts: DispatcherParts, from: Identity, body: Uint8Array): Message | undefined {
-  return isAllowed(parts, from, body) ? read(parts, body) : undefined;
+function decodeAllowed(ports: DispatcherPorts, from: Identity, body: Uint8Array): Message | undefined {
+  return isAllowed(ports, from, body) ? decode(ports, body) : undefined;
 }
 
-function read(parts: DispatcherParts, body: Uint8Array): Message | undefined {
+function decode(ports: DispatcherPorts, body: Uint8Array): Message | undefined {
   try {
     return decodeMessage(body);
   } catch (error) {
     if (!isRemusterError(error)) throw error;
-    parts.count(`rejected.${rejectionReason(error) ?? error.code}`);
+    ports.count(`rejected.${rejectionReason(error) ?? error.code}`);
     return undefined;
   }
 }

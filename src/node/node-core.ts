@@ -1,9 +1,9 @@
 /**
- * Wires a node's machines to ports that its owner opened. The same code runs in production and in the simulator. Opens
- * and closes nothing outside.
+ * Wires the machines of a node to ports that its owner opened. The same code runs in production and in the simulator.
+ * Never opens or closes a port.
  *
- *   streams --bytes--> service --messages--> membership (here or in a thread of its own) --events--> event log, audit
- *                                        --> control (agreement, registration), containers (calls, state), jobs
+ *   streams --bytes--> dispatcher --messages--> membership (here or in its own thread) --> event log, member history
+ *                                          --> control plane, containers, jobs
  */
 import { type Done, success } from '../base/errors.ts';
 import { BoundedLru } from '../base/collections/bounded-lru.ts';
@@ -21,7 +21,7 @@ import { MemberIndex } from './membership/member-index.ts';
 import { ControlPlane } from './control-plane/control-plane.ts';
 import type { CoreHooks, CoreOptions, CorePorts, NodeCore } from './core/node-core-types.ts';
 import { JobService } from './jobs/job-service.ts';
-import { activationHint, returnedDrained } from './core/late-return.ts';
+import { activationHint, lateReturnText } from './core/late-return.ts';
 import { NodeEventLog } from './core/node-event-log.ts';
 import { type MemberHistoryEntry, MemberHistory } from './membership/member-history.ts';
 import { type NodeStatus, nodeStatus } from './core/node-status.ts';
@@ -32,7 +32,7 @@ import { messageDispatcher } from './message-dispatcher.ts';
 import { type WorkerSummary, decodeWorkerSummary, publishWorkerSummary } from './membership/worker-summary.ts';
 
 const embeddedMax = 20_000;
-const healthToldMs = 1_000;
+const healthReportMs = 1_000;
 
 export function bootNode(ports: CorePorts, options: CoreOptions, hooks: CoreHooks = {}): NodeCore {
   return new Core(ports, options, hooks);
@@ -49,7 +49,7 @@ class Core implements NodeCore {
   readonly #hooks: CoreHooks;
   readonly #timers: ReturnType<typeof scopedClock>;
   readonly #membership: MembershipHandle;
-  readonly #audit = new MemberHistory();
+  readonly #history = new MemberHistory();
   readonly #index: MemberIndex;
   readonly #embedded = new BoundedLru<NodeId, EmbeddedState>(embeddedMax);
   readonly #counters = new Map<string, number>();
@@ -78,10 +78,10 @@ class Core implements NodeCore {
     this.jobs = this.control === undefined ? undefined : this.#openJobs(this.control);
     this.#serve();
     this.#emit('node.started', { generation: identity.generation });
-    readHints(store, (memory, failed) => {
+    readHints(store, (hints, failed) => {
       if (failed) this.#count('store.readFailed');
       if (this.#stopping) return;
-      this.#membership.start(memory);
+      this.#membership.start(hints);
       this.control?.start();
       this.containers?.start();
       this.#publishWorkerSummary();
@@ -119,7 +119,7 @@ class Core implements NodeCore {
   }
 
   memberHistory(id: NodeId): readonly MemberHistoryEntry[] {
-    return this.#audit.of(id);
+    return this.#history.of(id);
   }
 
   join(seeds: readonly Address[]): void {
@@ -139,8 +139,8 @@ class Core implements NodeCore {
   }
 
   reachability(done: (result: Reachability) => void): void {
-    const ask = memberViewRequester(this.#ports.streams, this.#options.requestTimeoutMs);
-    measureReachability(this.memberViews(), this.identity.name, ask, done);
+    const requestView = memberViewRequester(this.#ports.streams, this.#options.requestTimeoutMs);
+    measureReachability(this.memberViews(), this.identity.name, requestView, done);
   }
 
   counters(): Readonly<Record<'core' | 'membership' | 'containers', Readonly<Record<string, number>>>> {
@@ -163,20 +163,22 @@ class Core implements NodeCore {
     });
   }
 
-  /** The goodbye comes last: whoever hears it gives to others what this node has served. */
+  /** Leaves membership last: the leader then gives the containers of this node to other nodes. */
   stop(done: Done<void>, reason = 'stopped'): void {
     if (!this.#stopping) this.#emit('node.stopping', { reason });
     this.#stopping = true;
-    const leave = (): void =>
+    const leaveMembership = (): void =>
       this.#membership.leave(reason, () => {
         this.#membership.stop();
         this.#timers.close();
         this.#ports.clock.schedule(0, () => done(success(undefined)));
       });
-    const resign = (): void => (this.control === undefined ? leave() : this.control.stop(leave));
-    const close = (): void => (this.containers === undefined ? resign() : this.containers.stop(resign));
-    if (this.jobs === undefined) close();
-    else this.jobs.stop(close);
+    const stopControl = (): void =>
+      this.control === undefined ? leaveMembership() : this.control.stop(leaveMembership);
+    const stopContainers = (): void =>
+      this.containers === undefined ? stopControl() : this.containers.stop(stopControl);
+    if (this.jobs === undefined) stopContainers();
+    else this.jobs.stop(stopContainers);
   }
 
   #openControlPlane(): ControlPlane | undefined {
@@ -184,11 +186,11 @@ class Core implements NodeCore {
     if (control === undefined) return undefined;
     const { clock } = this.#timers;
     const { identity, join: seeds, requestTimeoutMs } = this.#options;
-    const part = new ControlPlane(
+    const controlPlane = new ControlPlane(
       { clock, streams, log, ...control },
       {
         ...{ identity, seeds, options: this.#options, requestTimeoutMs },
-        rank: (...asked) => this.#rank(...asked),
+        rank: (...args) => this.#rank(...args),
         runningUnitsAt: (node) => this.jobs?.manager?.unitsOn(node) ?? 0,
         reconcile: (done) => this.#reconcile(done),
       },
@@ -200,22 +202,22 @@ class Core implements NodeCore {
         onHalt: (error) => this.#halt(error),
       },
     );
-    part.commands.setAdminHandler((order, done) => handleForwardedAdminCommand(this, order, done));
-    const tellHealth = (): void => {
-      part.healthChanged(this.memberViews().find(({ entry }) => entry.id === identity.id)?.health ?? 0);
-      clock.schedule(healthToldMs, tellHealth);
+    controlPlane.commands.setAdminHandler((command, done) => handleForwardedAdminCommand(this, command, done));
+    const reportHealth = (): void => {
+      controlPlane.healthChanged(this.memberViews().find(({ entry }) => entry.id === identity.id)?.health ?? 0);
+      clock.schedule(healthReportMs, reportHealth);
     };
-    tellHealth();
-    return part;
+    reportHealth();
+    return controlPlane;
   }
 
-  /** A node serves only after the registry has confirmed which containers it has. */
+  /** A node becomes active only after the registry has confirmed which containers it has. */
   #reconcile(done: Done<void>): void {
     if (this.containers === undefined) this.clock.schedule(0, () => done(success(undefined)));
     else this.containers.awaitConfirmed(done);
   }
 
-  /** The word of the module, where it is loaded and has one. */
+  /** The preference of the module for the nodes of a recovery, if it is loaded and has one. */
   #rank(pool: string, container: number, candidates: readonly NodeInfo[]): readonly string[] {
     const record = this.containers?.table.pool(pool)?.record;
     if (record === undefined) return [];
@@ -224,16 +226,16 @@ class Core implements NodeCore {
   }
 
   #openContainers(control: ControlPlane): ContainerService | undefined {
-    const { streams, log, containers, control: part } = this.#ports;
-    if (containers === undefined || part === undefined) return undefined;
+    const { streams, log, containers, control: controlPorts } = this.#ports;
+    if (containers === undefined || controlPorts === undefined) return undefined;
     const { identity } = this;
     return new ContainerService(
-      { clock: this.clock, streams, log, random: part.random.fork('containers'), ...containers },
+      { clock: this.clock, streams, log, random: controlPorts.random.fork('containers'), ...containers },
       {
         ...{ identity, members: this.#index, registry: control.registry, leadership: control.leadership },
         leader: () => control.leader(),
         managers: () => control.candidateManagers(),
-        heard: (notice) => control.handleLeaderHint(notice),
+        onLeaderHint: (hint) => control.handleLeaderHint(hint),
         embed: (digest) => {
           this.#tableDigest = digest;
         },
@@ -242,31 +244,31 @@ class Core implements NodeCore {
       },
       this.#options,
       {
-        happened: (type, fields) => void this.#emit(type, fields),
+        emit: (type, fields) => void this.#emit(type, fields),
         count: (name) => this.#count(name),
-        halted: (error) => this.#halt(error),
+        onHalt: (error) => this.#halt(error),
       },
     );
   }
 
   #openJobs(control: ControlPlane): JobService | undefined {
-    const { streams, jobs, control: part } = this.#ports;
-    if (jobs === undefined || part === undefined) return undefined;
+    const { streams, jobs, control: controlPorts } = this.#ports;
+    if (jobs === undefined || controlPorts === undefined) return undefined;
     const { registry, leadership, registration } = control;
     const members = {
       views: () => this.memberViews(),
       view: (id: NodeId) => this.#index.get(id),
-      standingOf: (id: NodeId) => registration.registrationStatusOf(id),
+      registrationStatusOf: (id: NodeId) => registration.registrationStatusOf(id),
     };
     return new JobService(
-      { clock: this.clock, streams, random: part.random.fork('jobs'), ...jobs },
+      { clock: this.clock, streams, random: controlPorts.random.fork('jobs'), ...jobs },
       { identity: this.identity, registry, leadership, leader: () => control.leader(), members },
       this.#options,
-      { happened: (type, fields) => void this.#emit(type, fields), halted: (error) => this.#halt(error) },
+      { emit: (type, fields) => void this.#emit(type, fields), onHalt: (error) => this.#halt(error) },
     );
   }
 
-  /** A worker says what it has, to everybody and for as long as it lives. */
+  /** A worker publishes its summary to all members. */
   #publishWorkerSummary(): void {
     const { control } = this.#ports;
     if (control === undefined || !this.identity.roles.includes('worker')) return;
@@ -281,25 +283,25 @@ class Core implements NodeCore {
     });
   }
 
-  /** Something about registration or leadership has changed; whether this node is active may be part of it. */
+  /** A change of registration or leadership; the mode of this node may have changed. */
   #onControlPlaneEvent(type: string, fields: Readonly<Record<string, unknown>>): void {
     const activate = type === 'node.state' ? activationHint(fields) : undefined;
     this.#emit(type, activate === undefined ? fields : { ...fields, activate });
     const isOwn = fields['id'] === this.identity.id;
-    if (activate !== undefined && isOwn) this.#ports.log('warn', returnedDrained(this.#options), { activate });
+    if (activate !== undefined && isOwn) this.#ports.log('warn', lateReturnText(this.#options), { activate });
     if (type !== 'node.state' && type !== 'node.registered') return;
     this.jobs?.modeChanged(this.control?.registration.registrationStatusOf(this.identity.id) === 'active');
   }
 
   #halt(error: unknown): void {
     this.#halted = true;
-    this.#ports.log('error', 'stopped by mistake', { error: String(error) });
+    this.#ports.log('error', 'the node has stopped because of an internal error', { error: String(error) });
     this.#hooks.halted?.(error);
   }
 
   #reports(): MembershipListener {
     return {
-      event: (event) => this.#memberEvent(event),
+      event: (event) => this.#onMemberEvent(event),
       joined: () => {
         this.#joined = true;
         this.#emit('node.joined', { generation: this.identity.generation });
@@ -307,7 +309,7 @@ class Core implements NodeCore {
       },
       embedded: (embedded) => {
         this.#embedded.set(embedded.id, embedded);
-        this.#heardOf(embedded);
+        this.#onEmbeddedState(embedded);
       },
       saveHints: (writes) =>
         this.#ports.store.write(writes, ({ ok }) => {
@@ -317,8 +319,8 @@ class Core implements NodeCore {
     };
   }
 
-  /** Members of our own datacenter: managers tell who leads them, workers how new their address table is. */
-  #heardOf({ id, parts }: EmbeddedState): void {
+  /** From members of this datacenter only: managers send leader hints, workers the digest of their address table. */
+  #onEmbeddedState({ id, parts }: EmbeddedState): void {
     if (this.#index.get(id)?.entry.dc !== this.identity.dc) return;
     for (const { role, state } of parts) {
       if (role === 'manager') this.control?.handleLeaderHint(state);
@@ -327,20 +329,20 @@ class Core implements NodeCore {
     }
   }
 
-  #memberEvent(event: MembershipEvent): void {
+  #onMemberEvent(event: MembershipEvent): void {
     const { type, name, id, generation, incarnation, why, accusers, refusedTo, portIsClosed } = event;
     const evidence = { ...(accusers.length > 0 ? { accusers } : {}), ...(refusedTo.length > 0 ? { refusedTo } : {}) };
     const { seq, time } = this.#emit(type, { member: name, id, generation, incarnation, why, ...evidence });
-    this.#audit.record(event, time, seq);
+    this.#history.record(event, time, seq);
     this.#index.invalidate();
     if (type === 'member.dead' || type === 'member.left') this.containers?.memberLost(id);
     if (type === 'member.alive') this.containers?.memberAlive(id);
-    // Several nodes were told that the port is closed: that process holds no lease any more.
+    // Several members found the port closed, so that process no longer uses its lease.
     if (type === 'member.dead' && portIsClosed) {
       this.control?.memberGone(id, generation);
       this.jobs?.nodeGone(id, generation);
     }
-    // Nobody says goodbye for another, and a node does so when it serves nothing any more: see `stop`.
+    // Only a node itself announces that it leaves, and only after it has stopped serving: see `stop`.
     if (type === 'member.left') {
       this.control?.memberLeft(id, generation);
       this.jobs?.nodeGone(id, generation);
@@ -361,7 +363,7 @@ class Core implements NodeCore {
         stopping: () => this.#stopping,
         members: () => this.memberViews(),
         membership: (from, body, reply) => this.#membership.handleRequest(from, body, reply),
-        pools: (act, words, done) => handlePoolRequest(this, act, words, done),
+        managePool: (action, spec, done) => handlePoolRequest(this, action, spec, done),
         control: this.control,
         containers: this.containers,
         jobs: this.jobs,

@@ -185,7 +185,7 @@ describe('a dev cluster', () => {
       assert.equal((await event(one, isDrained, 'drained'))['activate'], 'remuster node activate w1');
     }
     const log = readFileSync(join(lab.folder, 'data', 'logs', 'w1.log'), 'utf8');
-    assert.match(log, /"level":"warn".*returned after its registration had run out.*remuster node activate w1/);
+    assert.match(log, /"level":"warn".*returned after its registration had expired.*remuster node activate w1/);
     assert.equal((await lab.run(['node', 'activate', 'w1'])).code, 0);
     await until('w1 is active', async () => isRegistered(addr, 'w1', 'active'));
   });

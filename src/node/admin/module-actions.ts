@@ -66,7 +66,7 @@ export async function moduleVersionForPool(
 ): Promise<{ readonly version: number } | { readonly known: readonly string[] }> {
   const own = desk.core.containers?.modules;
   // A node without deployed modules, as in simulations, knows of no others.
-  if (own === undefined || desk.core.containers?.keeper === undefined) return { version: 0 };
+  if (own === undefined || desk.core.containers?.moduleSync === undefined) return { version: 0 };
   const newest = await toPromise<number | undefined>((done) => modulesOf(desk).newestVersion(name, done));
   if (newest !== undefined) return { version: newest };
   if (own.get(name, 0) !== undefined) return { version: 0 };
@@ -75,9 +75,9 @@ export async function moduleVersionForPool(
 }
 
 function keeperOf({ core }: AdminContext): ModuleSync {
-  const keeper = core.containers?.keeper;
-  if (keeper !== undefined) return keeper;
-  throw new RemusterError('PRECONDITION', 'this node takes no part in containers', 'no');
+  const moduleSync = core.containers?.moduleSync;
+  if (moduleSync !== undefined) return moduleSync;
+  throw new RemusterError('PRECONDITION', 'this node does not take part in containers', 'no');
 }
 
 function moduleIn({ module }: CommandArguments): string {

@@ -7,7 +7,7 @@ import { type NodeGeneration, startGeneration } from './node-identity.ts';
 
 const id = nodeIdFrom(new Uint8Array(16).fill(7));
 
-/** A store in memory that can be told to refuse writes. */
+/** A store in memory whose writes end with `written`. */
 function storeOf(kept: Map<string, Uint8Array>, written: () => Outcome<void> = () => success(undefined)): Store {
   return {
     write: (batch, done) => {
@@ -29,7 +29,7 @@ function raise(store: Store, freshId = () => id): Promise<NodeGeneration> {
   return toPromise((done) => startGeneration(store, freshId, done));
 }
 
-test('the id is made once, and each start raises the generation', async () => {
+test('the id is created once, and each start increments the generation', async () => {
   const kept = new Map<string, Uint8Array>();
   assert.deepEqual(await raise(storeOf(kept)), { id, generation: 1 });
   const another = (): never => assert.fail('asked for a second id');
@@ -45,7 +45,7 @@ test('a generation that is not durable is not used', async () => {
   assert.deepEqual(await raise(storeOf(kept)), { id, generation: 1 });
 });
 
-test('a damaged identity stops the start instead of making a new node of it', async () => {
+test('a damaged identity fails the start instead of creating a new node', async () => {
   for (const text of ['', 'null', '{"id":"00","generation":1}', `{"id":"${id}","generation":-1.5}`, `{"id":"${id}"}`]) {
     const kept = new Map([['identity', new TextEncoder().encode(text)]]);
     await assert.rejects(raise(storeOf(kept)), (error) => isRemusterError(error, 'STORE_CORRUPT'), text);

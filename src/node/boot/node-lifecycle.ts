@@ -4,37 +4,37 @@ import { RemusterError } from '../../base/errors.ts';
 export type NodeExit = { readonly reason: string; readonly error?: unknown };
 
 export class NodeLifecycle {
-  /** Rejects when the node ends before it was ready. */
+  /** Rejects if the node ends before it is ready. */
   readonly ready: Promise<void>;
   readonly ended: Promise<NodeExit>;
-  readonly #close: (ending: NodeExit) => Promise<void>;
-  readonly #readiness = Promise.withResolvers<void>();
+  readonly #close: (exit: NodeExit) => Promise<void>;
+  readonly #becameReady = Promise.withResolvers<void>();
   readonly #end = Promise.withResolvers<NodeExit>();
-  #ending: NodeExit | undefined;
+  #exit: NodeExit | undefined;
 
-  constructor(close: (ending: NodeExit) => Promise<void>) {
+  constructor(close: (exit: NodeExit) => Promise<void>) {
     this.#close = close;
-    this.ready = this.#readiness.promise;
+    this.ready = this.#becameReady.promise;
     this.ended = this.#end.promise;
-    // An owner that does not wait for readiness must not be punished for its absence.
+    // An owner that does not await readiness must not get an unhandled rejection.
     this.ready.catch(() => {});
   }
 
-  /** Why it ends, once it does. */
+  /** The reason of the stop; 'stopped' before. */
   get reason(): string {
-    return this.#ending?.reason ?? 'stopped';
+    return this.#exit?.reason ?? 'stopped';
   }
 
   joined(): void {
-    this.#readiness.resolve();
+    this.#becameReady.resolve();
   }
 
   async stop(reason: string, error?: unknown): Promise<void> {
-    if (this.#ending === undefined) {
-      this.#ending = error === undefined ? { reason } : { reason, error };
-      this.#readiness.reject(new RemusterError('CANCELLED', `the node ended before it was ready: ${reason}`));
-      await this.#close(this.#ending);
-      this.#end.resolve(this.#ending);
+    if (this.#exit === undefined) {
+      this.#exit = error === undefined ? { reason } : { reason, error };
+      this.#becameReady.reject(new RemusterError('CANCELLED', `the node ended before it was ready: ${reason}`));
+      await this.#close(this.#exit);
+      this.#end.resolve(this.#exit);
     }
     await this.ended;
   }

@@ -3,18 +3,18 @@ import { test } from 'node:test';
 import type { Address } from '../../base/ports.ts';
 import { RunnerDenyList } from './runner-deny-list.ts';
 
-test('the list is the same one until something has changed', () => {
+test('the deny list is the same array until an address has changed', () => {
   let nowMs = 0;
   const members: Address[] = [{ host: '10.0.0.1', port: 7400 }];
-  const doors = new RunnerDenyList({ nowMs: () => nowMs, wallMs: () => 0, schedule: () => () => undefined });
-  assert.deepEqual(doors.addresses(), []);
-  doors.setSources(() => members, [{ host: '127.0.0.1', port: 8400 }]);
-  const first = doors.addresses();
+  const denyList = new RunnerDenyList({ nowMs: () => nowMs, wallMs: () => 0, schedule: () => () => undefined });
+  assert.deepEqual(denyList.addresses(), []);
+  denyList.setSources(() => members, [{ host: '127.0.0.1', port: 8400 }]);
+  const first = denyList.addresses();
   assert.deepEqual(first, [...members, { host: '127.0.0.1', port: 8400 }]);
   nowMs += 5_000;
-  assert.equal(doors.addresses(), first);
+  assert.equal(denyList.addresses(), first);
   members.push({ host: '10.0.0.2', port: 7400 });
-  assert.equal(doors.addresses(), first, 'it does not look all the time');
+  assert.equal(denyList.addresses(), first, 'the list is refreshed at most once per interval');
   nowMs += 5_000;
-  assert.equal(doors.addresses().length, 3);
+  assert.equal(denyList.addresses().length, 3);
 });

@@ -1,38 +1,38 @@
 /**
- * Addresses that user code may never connect to: all members, HTTP port, etcd. Returns the same array while nothing has
- * changed.
+ * Addresses to which user code may never connect: all members, the HTTP port, etcd. Returns the same array until an
+ * address changes.
  */
 import type { Address, Clock } from '../../base/ports.ts';
 
-const lookEveryMs = 1_000;
+const refreshMs = 1_000;
 
 export class RunnerDenyList {
   readonly #clock: Clock;
   readonly #others: Address[] = [];
   #members: () => readonly Address[] = () => [];
   #list: readonly Address[] = [];
-  #spelled = '';
-  #lookedMs = -Infinity;
+  #listText = '';
+  #refreshedMs = -Infinity;
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** As soon as they are known. */
+  /** Called once the addresses are known. */
   setSources(members: () => readonly Address[], others: readonly Address[]): void {
     this.#members = members;
     this.#others.push(...others);
-    this.#lookedMs = -Infinity;
+    this.#refreshedMs = -Infinity;
   }
 
   addresses(): readonly Address[] {
     const nowMs = this.#clock.nowMs();
-    if (nowMs - this.#lookedMs < lookEveryMs) return this.#list;
-    this.#lookedMs = nowMs;
+    if (nowMs - this.#refreshedMs < refreshMs) return this.#list;
+    this.#refreshedMs = nowMs;
     const list = [...this.#members(), ...this.#others].map(({ host, port }) => ({ host, port }));
-    const spelled = list.map(({ host, port }) => `${host} ${port}`).join();
-    if (spelled === this.#spelled) return this.#list;
-    this.#spelled = spelled;
+    const listText = list.map(({ host, port }) => `${host} ${port}`).join();
+    if (listText === this.#listText) return this.#list;
+    this.#listText = listText;
     this.#list = list;
     return list;
   }

@@ -12,21 +12,21 @@ const clock: Clock = {
   },
 };
 
-test('steps run one after another in the declared order, whatever the order of opening', async () => {
+test('shutdown steps run one after another in the declared order, whatever the order of opening', async () => {
   const shutdown = new Shutdown(clock, ['goodbye', 'http', 'store']);
-  const walked: string[] = [];
+  const ran: string[] = [];
   const step = (name: string) => async (): Promise<void> => {
-    walked.push(`${name} begins`);
+    ran.push(`${name} begins`);
     await new Promise(setImmediate);
-    walked.push(`${name} ends`);
+    ran.push(`${name} ends`);
   };
   shutdown.add('store', step('store'));
   shutdown.add('goodbye', step('goodbye'));
   assert.deepEqual(await shutdown.run(1_000), { failed: [], stuck: [] });
-  assert.deepEqual(walked, ['goodbye begins', 'goodbye ends', 'store begins', 'store ends']);
+  assert.deepEqual(ran, ['goodbye begins', 'goodbye ends', 'store begins', 'store ends']);
 });
 
-test('a step that fails or hangs is named, and the others still run', async () => {
+test('a shutdown step that fails or hangs is named, and the others still run', async () => {
   const shutdown = new Shutdown(clock, ['a', 'b', 'c', 'd']);
   const error = new Error('broken');
   let closed = false;
@@ -45,7 +45,7 @@ test('a step that fails or hangs is named, and the others still run', async () =
   assert.ok(closed);
 });
 
-test('the second call waits for the first, and what is opened too late is closed at once', async () => {
+test('a second call waits for the first, and a late resource is closed at once', async () => {
   const shutdown = new Shutdown(clock, ['a']);
   let closes = 0;
   shutdown.add('a', async () => {

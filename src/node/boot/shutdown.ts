@@ -18,7 +18,7 @@ export class Shutdown<Step extends string> {
   readonly #steps = new Map<Step, () => Promise<void>>();
   readonly #failed: { step: string; error: unknown }[] = [];
   readonly #runner: TaskRunner;
-  #walk: Promise<ShutdownReport> | undefined;
+  #running: Promise<ShutdownReport> | undefined;
 
   constructor(clock: Clock, order: readonly Step[]) {
     this.#clock = clock;
@@ -30,9 +30,9 @@ export class Shutdown<Step extends string> {
     });
   }
 
-  /** `close` is called at most once. What was opened too late is closed at once, and its owner told by an error. */
+  /** `close` is called at most once. A resource that is opened during the shutdown is closed at once, with an error. */
   add(step: Step, close: () => Promise<void>): void {
-    if (this.#walk !== undefined) {
+    if (this.#running !== undefined) {
       close().catch((error: unknown) => this.#failed.push({ step, error }));
       throw new RemusterError('CANCELLED', `${step} was opened during the shutdown`);
     }
@@ -40,10 +40,10 @@ export class Shutdown<Step extends string> {
     this.#steps.set(step, close);
   }
 
-  /** The second call waits for the first. */
+  /** A second call waits for the first. */
   run(stepTimeoutMs: number): Promise<ShutdownReport> {
-    this.#walk ??= this.#runAll(stepTimeoutMs);
-    return this.#walk;
+    this.#running ??= this.#runAll(stepTimeoutMs);
+    return this.#running;
   }
 
   async #runAll(stepTimeoutMs: number): Promise<ShutdownReport> {
@@ -56,16 +56,16 @@ export class Shutdown<Step extends string> {
   }
 
   #runOne(step: Step, close: () => Promise<void>, timeoutMs: number): Promise<void> {
-    return new Promise((over) => {
-      const giveUp = this.#clock.schedule(timeoutMs, over);
+    return new Promise((resolve) => {
+      const cancelTimeout = this.#clock.schedule(timeoutMs, resolve);
       this.#runner.run(step, async () => {
         try {
           await close();
         } catch (error) {
           this.#failed.push({ step, error });
         } finally {
-          giveUp();
-          over();
+          cancelTimeout();
+          resolve();
         }
       });
     });

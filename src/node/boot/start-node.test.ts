@@ -20,10 +20,14 @@ after(async () => {
   rmSync(root, { recursive: true, force: true });
 });
 
-/** A node and the lines it has logged. */
-type Watched = { readonly node: RunningNode; readonly saw: (line: string) => Promise<void> };
+/** A node, and a wait for its log lines. */
+type LoggedNode = { readonly node: RunningNode; readonly saw: (line: string) => Promise<void> };
 
-async function start(name: string, join_: readonly Address[] = [], more: Partial<NodeOptions> = {}): Promise<Watched> {
+async function start(
+  name: string,
+  join_: readonly Address[] = [],
+  more: Partial<NodeOptions> = {},
+): Promise<LoggedNode> {
   const lines: string[] = [];
   let wake = Promise.withResolvers<void>();
   const log: Log = (_level, message, fields) => {
@@ -61,19 +65,19 @@ function deadline(what: string): { promise: Promise<never>; cancel: () => void }
   return { promise, cancel: () => clearTimeout(timer) };
 }
 
-function addressOf({ node }: Watched): Address {
+function addressOf({ node }: LoggedNode): Address {
   return { host: '127.0.0.1', port: node.port };
 }
 
 async function getJson(
-  { node }: Watched,
+  { node }: LoggedNode,
   path: string,
 ): Promise<{ items: Record<string, string>[] } & Record<string, unknown>> {
   const response = await fetch(`http://127.0.0.1:${node.httpPort}${path}`, { signal: AbortSignal.timeout(waitMs) });
   return (await response.json()) as { items: Record<string, string>[] };
 }
 
-test('three nodes find each other, and one that stops is seen leaving', async () => {
+test('three nodes find each other, and the others record that one leaves', async () => {
   const a = await start('a');
   const b = await start('b', [addressOf(a)]);
   const c = await start('c', [addressOf(a)]);
@@ -101,7 +105,7 @@ test('a restart on the same data directory keeps the id and raises the generatio
   await second.node.stop('done');
 });
 
-test('a node finds its cluster again without seeds', async () => {
+test('a node finds its cluster again without seeds after a restart', async () => {
   const a = await start('seedless-a');
   const b = await start('seedless-b', [addressOf(a)]);
   await a.saw('member.alive seedless-b');
@@ -113,7 +117,7 @@ test('a node finds its cluster again without seeds', async () => {
   await Promise.all([a.node.stop('done'), again.node.stop('done')]);
 });
 
-test('a data directory that is in use is refused, and its owner is not disturbed', async () => {
+test('a data directory in use is rejected, and its owner continues', async () => {
   const owner = await start('locked');
   await assert.rejects(start('locked'), (error: Error) => {
     assert.ok(isRemusterError(error));
@@ -124,7 +128,7 @@ test('a data directory that is in use is refused, and its owner is not disturbed
   await owner.node.stop('done');
 });
 
-test('a start that fails half way releases everything', async () => {
+test('a failed start releases everything', async () => {
   const occupant = await start('occupant');
   const taken = { httpPort: occupant.node.httpPort };
   await assert.rejects(start('half', [], taken), (error) => isRemusterError(error));
@@ -135,16 +139,16 @@ test('a start that fails half way releases everything', async () => {
 
 test('a node that cannot join is not ready, but can be stopped', async () => {
   const gone = await start('gone');
-  const nobody = addressOf(gone);
+  const deadSeed = addressOf(gone);
   await gone.node.stop('done');
-  const waiting = await start('waiting', [nobody]);
+  const waiting = await start('waiting', [deadSeed]);
   assert.equal((await getJson(waiting, '/readyz'))['ok'], false);
   assert.equal((await getJson(waiting, '/livez'))['ok'], true);
   await waiting.node.stop('enough');
   await assert.rejects(waiting.node.ready, (error) => isRemusterError(error, 'CANCELLED'));
 });
 
-test('a partition by chaos is noticed on both sides and heals', async () => {
+test('a partition by chaos is detected on both sides and heals', async () => {
   const a = await start('left', [], { chaos: true });
   const b = await start('right', [addressOf(a)], { chaos: true });
   await Promise.all([a.saw('member.alive right'), b.saw('member.alive left')]);
@@ -164,7 +168,7 @@ test('a partition by chaos is noticed on both sides and heals', async () => {
   await Promise.all([a.node.stop('done'), b.node.stop('done')]);
 });
 
-test('a client connects, asks and goes; a wrong secret gets nowhere', async () => {
+test('a client connects and gets replies; a client with a wrong secret does not', async () => {
   const node = await start('served');
   const addr = `127.0.0.1:${node.node.port}`;
   const session = await connect({ addr, secret });
@@ -181,7 +185,7 @@ test('a client connects, asks and goes; a wrong secret gets nowhere', async () =
   await node.node.stop('done');
 });
 
-test('the secret never shows, and metrics and config are served', async () => {
+test('a node serves metrics and config without its secret', async () => {
   const node = await start('shown');
   await node.node.ready;
   const config = JSON.stringify(await getJson(node, '/v1/config'));
@@ -198,13 +202,13 @@ test('an ephemeral directory is removed at the end', async () => {
   assert.ok(!existsSync(join(root, 'brief')));
 });
 
-test('an address that others cannot reach, or without a secret, is refused', async () => {
+test('an unreachable address, or one without a secret, is rejected', async () => {
   await assert.rejects(start('wild', [], { host: '0.0.0.0' }), (error) => isRemusterError(error, 'BAD_ARGUMENT'));
   const open = start('open', [], { host: '192.0.2.1', secret: undefined });
   await assert.rejects(open, (error) => isRemusterError(error, 'WEAK_SECRET'));
 });
 
-test('a change of secrets reaches the membership thread: only who knows the new one is heard over UDP', async () => {
+test('a change of secrets reaches the membership thread: a joiner with the new secret exchanges datagrams', async () => {
   const a = await start('rotating');
   await a.node.ready;
   const next = 'j3H@fDs8%yGc1eUo6&kA';
@@ -213,24 +217,24 @@ test('a change of secrets reaches the membership thread: only who knows the new 
     (error) => isRemusterError(error, 'WEAK_SECRET'),
   );
   a.node.setSecrets({ current: next, previous: [] });
-  const b = await start('newcomer', [addressOf(a)], { secret: next });
+  const b = await start('joiner', [addressOf(a)], { secret: next });
   await b.node.ready;
   // Round trips are measured by datagrams.
   const late = deadline('no datagram was answered');
   for (;;) {
     const { items } = await Promise.race([getJson(a, '/v1/members'), late.promise]);
-    if (typeof items.find(({ name }) => name === 'newcomer')?.['roundTripMs'] === 'number') break;
+    if (typeof items.find(({ name }) => name === 'joiner')?.['roundTripMs'] === 'number') break;
     await Promise.race([new Promise((resolve) => setTimeout(resolve, 20)), late.promise]);
   }
   late.cancel();
 });
 
-test('a node without datagrams is a member by the word of the one that hears it', async () => {
-  const a = await start('hearing', [], { timeScale: 4 });
+test('a node without datagrams is a member through the manager that receives its heartbeats', async () => {
+  const a = await start('monitor', [], { timeScale: 4 });
   const b = await start('quiet', [addressOf(a)], { membership: 'push', roles: ['worker'], timeScale: 4 });
-  await Promise.all([a.saw('member.alive quiet'), b.saw('member.alive hearing')]);
+  await Promise.all([a.saw('member.alive quiet'), b.saw('member.alive monitor')]);
   const { items } = await getJson(a, '/v1/members');
-  assert.equal(items.find(({ name }) => name === 'quiet')?.['watchedBy'], 'hearing');
+  assert.equal(items.find(({ name }) => name === 'quiet')?.['watchedBy'], 'monitor');
   await b.node.stop('done');
   await a.saw('member.left quiet');
 });

@@ -1,6 +1,6 @@
 /**
- * Composition root of a node: opens data directory, store, transport and HTTP, boots the core, closes all in a fixed
- * order. A failed start leaves nothing open.
+ * Composition root of a node: opens data directory, stores, transport and HTTP, boots the core, closes everything in a
+ * fixed order. A failed start leaves nothing open.
  */
 import { readFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
@@ -52,11 +52,11 @@ import { httpRoutes } from '../http/routes.ts';
 import { Shutdown } from './shutdown.ts';
 
 export type StartHooks = {
-  /** Where log lines go instead of stderr. */
+  /** Receives log lines instead of stderr. */
   readonly log?: Log;
-  /** Modules besides those of the option. */
+  /** Modules in addition to those of the option `modules`. */
   readonly modules?: readonly ModuleDefinition[];
-  /** Where each option's value came from, for GET /v1/config. */
+  /** The origin of each option, for GET /v1/config. */
   readonly origins?: Readonly<Record<OptionName, OptionOrigin>>;
 };
 
@@ -64,17 +64,17 @@ export type RunningNode = {
   readonly identity: Identity;
   readonly port: number;
   readonly httpPort: number;
-  /** A seed has answered, or none was given. Rejects with CANCELLED when the node ends before that. */
+  /** Resolves when a seed has replied or none was given; rejects with CANCELLED if the node ends before that. */
   readonly ready: Promise<void>;
-  /** Live: what is established goes on, what is new is sealed with the new current secret; throws WEAK_SECRET. */
+  /** Changes secrets without a restart: established connections continue, new ones use the current secret. Throws WEAK_SECRET. */
   setSecrets(secrets: Secrets): void;
-  /** Leaves the cluster and ends everything; nothing of the node is left when it resolves. */
+  /** Leaves the cluster and closes everything; resolves when the node holds no resource any more. */
   stop(reason: string): Promise<void>;
-  /** Resolves once, when the node is over, whatever the cause. */
+  /** Resolves once, when the node has ended for any reason. */
   readonly ended: Promise<NodeExit>;
 };
 
-/** First the others hear of it, then we stop listening, and what is durable is closed last. */
+/** The node first announces that it leaves, then stops listening, and closes durable stores last. */
 const shutdownOrder = [
   'goodbye',
   'http',
@@ -87,7 +87,7 @@ const shutdownOrder = [
   'data',
 ] as const;
 const portAttemptsMax = 8;
-/** What deployed modules get when they import the package: the copy that runs them. */
+/** The package that deployed modules import: the copy that runs them. */
 const ownEntries = {
   remuster: entryUrl(import.meta.url, '../../index').href,
   'remuster/client': entryUrl(import.meta.url, '../../client/index').href,
@@ -100,73 +100,81 @@ type StartContext = {
   readonly clock: Clock;
   readonly log: Log;
   readonly shutdown: Shutdown<(typeof shutdownOrder)[number]>;
-  readonly life: NodeLifecycle;
+  readonly lifecycle: NodeLifecycle;
 };
 
-/** What is not given has its default, see docs/reference/options.md. */
+/** Starts a node. Options that are not given have their defaults (docs/reference/options.md). */
 export async function startNode(given: Partial<NodeOptions>, hooks: StartHooks = {}): Promise<RunningNode> {
   const options = complete(given);
   const clock = systemClock();
   const log = hooks.log ?? nodeLog(options);
   const shutdown = new Shutdown(clock, shutdownOrder);
-  const life = new NodeLifecycle((ending) => end(shutdown, options, log, ending));
+  const lifecycle = new NodeLifecycle((ending) => end(shutdown, options, log, ending));
   try {
-    return await open({ options, hooks, clock, log, shutdown, life });
+    return await open({ options, hooks, clock, log, shutdown, lifecycle });
   } catch (error) {
-    await life.stop('the start failed', error);
+    await lifecycle.stop('the start failed', error);
     throw error;
   }
 }
 
-/** Options that came from sources are complete, and their times final; others get the defaults. */
+/** Resolved options are complete and their times final; missing ones get their defaults. */
 function complete(given: Partial<NodeOptions>): NodeOptions {
   const isComplete = optionNames.every((name) => Object.hasOwn(given, name));
   return isComplete ? (given as NodeOptions) : nodeOptions(given);
 }
 
 async function open(start: StartContext): Promise<RunningNode> {
-  const { options, clock, log, shutdown, life } = start;
-  refuseWildcard(options.host);
+  const { options, clock, log, shutdown, lifecycle } = start;
+  rejectWildcard(options.host);
   const directory = openData(start);
   const store = await openStore(join(directory, 'node.db'));
   shutdown.add('store', () => toPromise((done) => store.close(done)));
-  const raised = await toPromise<NodeGeneration>((done) => {
+  const generation = await toPromise<NodeGeneration>((done) => {
     startGeneration(store, () => nodeIdFrom(entropyBytes(nodeIdBytes)), done);
   });
-  const { transport, thread, identity } = await openPorts(start, raised);
+  const { transport, thread, identity } = await openPorts(start, generation);
   const chaos = options.chaos ? new Chaos(clock, (peers) => thread.partitionFrom(peers)) : undefined;
   const streams = chaos?.streams(transport.streams) ?? transport.streams;
   const control = await openControl(start, directory, identity);
   const containers = control === undefined ? undefined : await openContainers(start, directory);
-  const doors = new RunnerDenyList(clock);
-  const jobs = control === undefined ? undefined : openJobs(options, doors);
+  const denyList = new RunnerDenyList(clock);
+  const jobs = control === undefined ? undefined : openJobs(options, denyList);
   const core = bootNode(
     { clock, log, store, streams, membership: thread.membership, control, containers, jobs },
     { ...options, identity },
     {
-      joined: () => life.joined(),
-      left: (reason) => void life.stop(reason === '' ? leftReason : `${leftReason}: ${reason}`),
-      halted: (error) => void life.stop('a mistake of ours', error),
+      joined: () => lifecycle.joined(),
+      left: (reason) => void lifecycle.stop(reason === '' ? leftReason : `${leftReason}: ${reason}`),
+      halted: (error) => void lifecycle.stop('internal error', error),
     },
   );
-  shutdown.add('goodbye', () => toPromise((done) => core.stop(done, life.reason)));
+  shutdown.add('goodbye', () => toPromise((done) => core.stop(done, lifecycle.reason)));
   const httpPort = await openHttp(start, core, chaos, () =>
     sumCounters(transport.counters(), thread.transportCounters()),
   );
-  doors.setSources(
+  denyList.setSources(
     () => core.memberViews().map(({ entry }) => entry),
     [{ host: options.httpHost, port: httpPort }, ...options.etcdEndpoints],
   );
   log('info', 'listening', { host: options.host, port: transport.port, httpHost: options.httpHost, httpPort });
-  const { ready, ended } = life;
+  const { ready, ended } = lifecycle;
   const setSecrets = (secrets: Secrets): void => {
     transport.setSecrets(secrets);
     thread.setSecrets(secrets);
   };
-  return { identity, port: transport.port, httpPort, ready, ended, setSecrets, stop: (reason) => life.stop(reason) };
+  return {
+    identity,
+    port: transport.port,
+    httpPort,
+    ready,
+    ended,
+    setSecrets,
+    stop: (reason) => lifecycle.stop(reason),
+  };
 }
 
-/** A manager keeps the log of its group in a file of its own, so that its syncs wait for nothing else. */
+/** A manager has a separate file for the log of its group, so that syncs of other data never delay its own. */
 async function openControl(start: StartContext, directory: string, { id }: Identity): Promise<CorePorts['control']> {
   const { options, shutdown } = start;
   if (options.registry === 'none') return undefined;
@@ -187,7 +195,7 @@ async function openControl(start: StartContext, directory: string, { id }: Ident
   return { ...common, logStore, external: undefined };
 }
 
-/** Only workers keep state of containers, in a file of its own: its syncs wait for nothing else either. */
+/** Only workers store container state, in a separate file for the same reason. */
 async function openContainers(
   { options, hooks, shutdown }: StartContext,
   directory: string,
@@ -207,10 +215,10 @@ async function openContainers(
   return { modules, files, bundles, store };
 }
 
-/** Only workers run the code of users, each core with a process of its own. */
-function openJobs({ roles, cores }: NodeOptions, doors: RunnerDenyList): CorePorts['jobs'] {
+/** Only workers run the code of users, with one process per core. */
+function openJobs({ roles, cores }: NodeOptions, denyList: RunnerDenyList): CorePorts['jobs'] {
   if (!roles.includes('worker')) return { sha256: sha256Hex, runners: undefined };
-  const runners = openRunners(() => doors.addresses());
+  const runners = openRunners(() => denyList.addresses());
   const { isolation } = runners;
   const program = { moduleUrl: entryUrl(import.meta.url, '../../runner/process/main').href, main: () => {} };
   return {
@@ -219,7 +227,7 @@ function openJobs({ roles, cores }: NodeOptions, doors: RunnerDenyList): CorePor
   };
 }
 
-/** Each datacenter is a cluster of its own in etcd. Only managers want to lead. */
+/** Each datacenter has a namespace of its own in etcd. Only managers are candidates for leadership. */
 function openEtcd(
   { options, clock, log, shutdown }: StartContext,
   identity: NodeId,
@@ -236,13 +244,13 @@ function openEtcd(
   return { registry, leadership };
 }
 
-/** What this node tells others must be a place where they can find it. */
-function refuseWildcard(host: string): void {
+/** The announced address must be reachable by other nodes. */
+function rejectWildcard(host: string): void {
   if (host !== '0.0.0.0' && host !== '::') return;
   throw new RemusterError('BAD_ARGUMENT', `host must be an address that other nodes can reach, not ${host}`);
 }
 
-/** The directory stays ours, by a lock, until the very end. */
+/** Locks the data directory until the shutdown ends. */
 function openData({ options, shutdown }: StartContext): string {
   const { data, ephemeral, name } = options;
   const path = data ?? (ephemeral ? undefined : join('remuster-data', name));
@@ -257,14 +265,14 @@ type OpenPorts = {
   readonly identity: Identity;
 };
 
-/** One port number for connections and datagrams: TCP chooses, UDP follows; if that number is taken there, both again. */
-async function openPorts(start: StartContext, raised: NodeGeneration): Promise<OpenPorts> {
+/** One port number for TCP and UDP: TCP chooses it; if it is taken for UDP, both are opened again. */
+async function openPorts(start: StartContext, generation: NodeGeneration): Promise<OpenPorts> {
   const { options, shutdown } = start;
   for (let attempt = 1; ; attempt++) {
     const transport = await openStreamTransport(
-      await transportOptions(start, identityOf(options, raised, options.port)),
+      await transportOptions(start, identityOf(options, generation, options.port)),
     );
-    const identity = identityOf(options, raised, transport.port);
+    const identity = identityOf(options, generation, transport.port);
     try {
       const thread = await openMembershipThread(options, identity);
       shutdown.add('transport', () => transport.close());
@@ -280,7 +288,7 @@ async function openPorts(start: StartContext, raised: NodeGeneration): Promise<O
 async function openMembershipThread(options: NodeOptions, identity: Identity): Promise<MembershipThread> {
   const { cluster, secret, secretPrevious, join: seeds, connectTimeoutMs } = options;
   const secrets = { ...(secret === undefined ? {} : { current: secret }), previous: secretPrevious };
-  // Only heartbeats need connections there.
+  // The membership thread opens connections only for heartbeats (push).
   const tls = options.membership === 'push' ? await readTls(options) : undefined;
   return await startMembershipThread(openThreads(), {
     ...{ identity, cluster, secrets, seeds, connectTimeoutMs, ...(tls === undefined ? {} : { tls }) },
@@ -325,7 +333,7 @@ async function readPem(file: string): Promise<string> {
 type LoadMeasure = ReturnType<NonNullable<CorePorts['control']>['measure']>;
 type Counts = Readonly<Record<string, number>>;
 
-/** Both halves of the transport count under the same names. */
+/** Both threads count the transport under the same names. */
 function sumCounters(a: Counts, b: Counts): Counts {
   const sums: Record<string, number> = { ...a };
   for (const [name, value] of Object.entries(b)) sums[name] = (sums[name] ?? 0) + value;
@@ -360,15 +368,15 @@ async function end(
   log: Log,
   { reason, error }: NodeExit,
 ): Promise<void> {
-  if (error === undefined) log('info', 'ending', { reason });
-  else log('error', 'ending', { reason, error });
+  if (error === undefined) log('info', 'stopping', { reason });
+  else log('error', 'stopping', { reason, error });
   const { failed, stuck } = await shutdown.run(options.shutdownTimeoutMs / shutdownOrder.length);
-  for (const { step, error: why } of failed) log('warn', 'a step of the shutdown failed', { step, error: why });
-  for (const step of stuck) log('warn', 'a step of the shutdown hangs', { step });
-  log('info', 'ended', { reason });
+  for (const { step, error: why } of failed) log('warn', 'a shutdown step failed', { step, error: why });
+  for (const step of stuck) log('warn', 'a shutdown step did not end in time', { step });
+  log('info', 'stopped', { reason });
 }
 
-/** For people on a terminal, for programs elsewhere; never with a secret in it. */
+/** Pretty on a terminal, JSON elsewhere; secrets are redacted. */
 function nodeLog({ name, logLevel, secret, secretPrevious, token }: NodeOptions): Log {
   const secrets = [secret, ...secretPrevious, token].filter((text) => text !== undefined);
   return openLog({ level: logLevel, pretty: stderr.isTTY, node: name, secrets });

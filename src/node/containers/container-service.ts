@@ -1,8 +1,8 @@
 /**
- * A node's part in containers: address table, serving lease, hosting, replicas, calls. Wires them; placement belongs to
- * the leader.
+ * Containers on one node: address table, serving lease, hosting, replicas, calls. Wires them; the leader decides about
+ * placement.
  *
- *   registry --> table --> copies, hosting       calls --> hosting here, or the node that the table names
+ *   registry --> table --> replicas, hosting       calls --> hosting here, or the owner in the table
  */
 import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import { type Done, type Outcome, failure, success } from '../../base/errors.ts';
@@ -45,88 +45,88 @@ export type ContainerServicePorts = {
   readonly random: Random;
   readonly log: Log;
   readonly files: Files;
-  /** Where the state of containers lies; undefined on nodes that are no workers. */
+  /** The store of container state; undefined unless the node is a worker. */
   readonly store: RowStore | undefined;
   readonly modules: ModuleCatalog;
-  /** For modules that are deployed; without it the node runs those of its configuration. */
+  /** For deployed modules; without it the node runs only the modules of its configuration. */
   readonly bundles?: BundleImporter | undefined;
 };
 
-/** What the rest of the node knows. */
+/** What the other parts of the node provide. */
 export type ContainerServiceContext = {
   readonly identity: Identity;
   readonly members: MemberIndex;
   readonly registry: Registry;
   readonly leadership: Leadership;
   readonly leader: () => Peer | undefined;
-  /** Who could lead, or say who does. */
+  /** Living managers in the order in which to send them requests. */
   readonly managers: () => readonly Peer[];
-  /** A manager tells who leads. */
-  readonly heard: (notice: Uint8Array) => void;
-  /** What this node wants known about its table. */
+  /** A reply contains a leader hint. */
+  readonly onLeaderHint: (hint: Uint8Array) => void;
+  /** Publishes the digest of the table as embedded state. */
   readonly embed: (digest: Uint8Array) => void;
   readonly grant: (node: NodeId, generation: number, revision: number) => Outcome<ReceivedServingGrant>;
-  /** That of the node's registration. */
+  /** The lease of the registration of this node. */
   readonly registrationLease: () => LeaseId | undefined;
 };
 
 export type ContainerServiceReports = {
-  happened(type: string, fields: Readonly<Record<string, unknown>>): void;
+  emit(type: string, fields: Readonly<Record<string, unknown>>): void;
   count(name: string): void;
-  halted(error: unknown): void;
+  onHalt(error: unknown): void;
 };
 
-/** Tables change in bursts; others need not hear of each change. */
-const digestPauseMs = 1_000;
-const metMax = 20_000;
+/** Tables change in bursts, so the digest is published at most once per interval. */
+const digestIntervalMs = 1_000;
+const seenWorkersMax = 20_000;
 
-/** What only workers have. */
-type Works = {
+/** Parts that only a worker has. */
+type WorkerParts = {
   readonly lease: ServingLeaseHost;
-  readonly copies: ReplicaManager;
+  readonly replicas: ReplicaManager;
   readonly hosting: ContainerHost;
-  readonly restartFiles: PoolManifests;
+  readonly manifests: PoolManifests;
 };
 
 export class ContainerService {
   readonly table: AddressTableHost;
   readonly calls: CallRouter;
-  /** Modules that are deployed; undefined where none can be. */
-  readonly keeper: ModuleSync | undefined;
+  /** Deployed modules; undefined if this node cannot load any. */
+  readonly moduleSync: ModuleSync | undefined;
   readonly #ports: ContainerServicePorts;
-  readonly #around: ContainerServiceContext;
+  readonly #context: ContainerServiceContext;
   readonly #reports: ContainerServiceReports;
-  readonly #works: Works | undefined;
-  readonly #ends: Cancel[] = [];
-  readonly #met = new BoundedLru<NodeId, true>(metMax);
+  readonly #worker: WorkerParts | undefined;
+  readonly #cancels: Cancel[] = [];
+  readonly #seenWorkers = new BoundedLru<NodeId, true>(seenWorkersMax);
   #digestIsDue = false;
-  #awaiting: Done<void> | undefined;
+  #awaitingConfirmation: Done<void> | undefined;
 
   constructor(
     ports: ContainerServicePorts,
-    around: ContainerServiceContext,
+    context: ContainerServiceContext,
     options: ContainerValues,
     reports: ContainerServiceReports,
   ) {
     this.#ports = ports;
-    this.#around = around;
+    this.#context = context;
     this.#reports = reports;
     this.table = this.#openTable();
-    this.#works = ports.store === undefined ? undefined : this.#openWorks(ports.store, options);
+    this.#worker = ports.store === undefined ? undefined : this.#openWorkerParts(ports.store, options);
     this.calls = this.#openCalls(options);
-    this.keeper = ports.bundles === undefined ? undefined : this.#openKeeper(ports.bundles);
+    this.moduleSync = ports.bundles === undefined ? undefined : this.#openModuleSync(ports.bundles);
   }
 
   get lease(): ServingLeaseHost | undefined {
-    return this.#works?.lease;
+    return this.#worker?.lease;
   }
 
-  get copies(): ReplicaManager | undefined {
-    return this.#works?.copies;
+  get replicas(): ReplicaManager | undefined {
+    return this.#worker?.replicas;
   }
 
   get hosting(): ContainerHost | undefined {
-    return this.#works?.hosting;
+    return this.#worker?.hosting;
   }
 
   get modules(): ModuleCatalog {
@@ -135,148 +135,149 @@ export class ContainerService {
 
   start(): void {
     this.table.start();
-    this.#works?.lease.start();
-    const changed = (): void => this.#works?.lease.leaderChanged();
-    this.#ends.push(this.#around.leadership.watch({ changed }));
-    if (this.keeper !== undefined) this.#keepModules(this.keeper);
+    this.#worker?.lease.start();
+    const changed = (): void => this.#worker?.lease.leaderChanged();
+    this.#cancels.push(this.#context.leadership.watch({ changed }));
+    if (this.moduleSync !== undefined) this.#startModuleSync(this.moduleSync);
   }
 
   /**
-   * Ends when the registry has confirmed the address table, so that what was given to others while this node was away is
-   * no longer taken for its own. Later doubts are those of the serving lease. An earlier caller that still waits gets
+   * Ends when the registry has confirmed the address table, so that this node does not serve containers that were given
+   * to other nodes while it was away. After that the serving lease protects them. A previous caller that still waits gets
    * CANCELLED.
    */
   awaitConfirmed(done: Done<void>): void {
-    this.#awaiting?.(failure('CANCELLED'));
-    this.#awaiting = done;
-    if (this.table.isConfirmed) this.#ports.clock.schedule(0, () => this.#endAwaiting(success(undefined)));
+    this.#awaitingConfirmation?.(failure('CANCELLED'));
+    this.#awaitingConfirmation = done;
+    if (this.table.isConfirmed) this.#ports.clock.schedule(0, () => this.#finishAwaiting(success(undefined)));
   }
 
-  /** What the node itself owns and keeps copies of. */
+  /** The containers that this node owns or replicates. */
   localReplicas(): readonly HostedContainer[] {
-    return this.#works?.copies.hostedReplicas() ?? [];
+    return this.#worker?.replicas.hostedReplicas() ?? [];
   }
 
-  /** Numbers that only grow, by name. */
+  /** Growing counters by name. */
   counters(): Readonly<Record<string, number>> {
-    if (this.#works === undefined) return {};
-    const { calls, failed } = this.#works.hosting.metrics;
-    const { commits, commitBytes, joined, left, lost } = this.#works.copies.metrics();
+    if (this.#worker === undefined) return {};
+    const { calls, failed } = this.#worker.hosting.metrics;
+    const { commits, commitBytes, joined, left, lost } = this.#worker.replicas.metrics();
     return { calls, callsFailed: failed, commits, commitBytes, copiesJoined: joined, copiesLeft: left, logsLost: lost };
   }
 
-  /** What waits at this moment, by name. */
+  /** Current lengths of queues by name. */
   queues(): Readonly<Record<string, number>> {
-    const under = { calls: this.calls.open };
-    if (this.#works === undefined) return under;
-    const { open: containersOpen, calls: callsHere } = this.#works.hosting.load();
-    const { waiting: commits, lagging: copiesLagging } = this.#works.copies.metrics();
-    return { ...under, callsHere, containersOpen, commits, copiesLagging };
+    const routed = { calls: this.calls.open };
+    if (this.#worker === undefined) return routed;
+    const { open: containersOpen, calls: callsHere } = this.#worker.hosting.load();
+    const { waiting: commits, lagging: copiesLagging } = this.#worker.replicas.metrics();
+    return { ...routed, callsHere, containersOpen, commits, copiesLagging };
   }
 
-  /** A process is surely gone. */
+  /** A member is dead or has left. */
   memberLost(node: NodeId): void {
-    this.#works?.copies.peerLost(node);
+    this.#worker?.replicas.peerLost(node);
   }
 
-  /** Modules hear of a worker when it comes for the first time, and not of its returns. */
+  /** Modules are notified of the first join of a worker, not of its returns. */
   memberAlive(node: NodeId): void {
-    this.#works?.copies.peerReturned(node);
-    const entry = this.#around.members.get(node)?.entry;
-    if (entry === undefined || !entry.roles.includes('worker') || this.#met.peek(node) !== undefined) return;
-    this.#met.set(node, true);
+    this.#worker?.replicas.peerReturned(node);
+    const entry = this.#context.members.get(node)?.entry;
+    if (entry === undefined || !entry.roles.includes('worker') || this.#seenWorkers.peek(node) !== undefined) return;
+    this.#seenWorkers.set(node, true);
     const info = nodeInfo(entry);
-    if (info !== undefined) this.#works?.hosting.nodeJoined(info);
+    if (info !== undefined) this.#worker?.hosting.nodeJoined(info);
   }
 
-  /** What another node says about its table. */
+  /** Another node has published the digest of its table. */
   handleTableDigest(digest: Uint8Array): void {
     this.table.digestReceived(digest);
   }
 
-  /** False when the message is none of ours. */
+  /** False if the message is not about containers. */
   handle(from: Identity, message: Message, remainingMs: number, reply: Done<Uint8Array>): boolean {
     if (this.calls.handle(from, message, remainingMs, reply)) return true;
     if (message.kind !== 'replicateCommits' && message.kind !== 'replicateSnapshot') return false;
-    if (this.#works === undefined) reply(failure('PRECONDITION', 'this node is no worker and keeps no copies', 'no'));
+    if (this.#worker === undefined)
+      reply(failure('PRECONDITION', 'this node is not a worker and holds no copies', 'no'));
     else {
-      this.#works.copies.handle(from, message, (outcome) => {
+      this.#worker.replicas.handle(from, message, (outcome) => {
         reply(outcome.ok ? success(encodeMessage(outcome.value)) : outcome);
       });
     }
     return true;
   }
 
-  handleFlow(from: Identity, opening: CallMessageOf<'openResultStream'>, stream: ByteStream): ByteStreamEvents {
+  openResultStream(from: Identity, opening: CallMessageOf<'openResultStream'>, stream: ByteStream): ByteStreamEvents {
     return this.calls.openedResultStream(from, opening, stream);
   }
 
-  /** Lets go of everything in good order: what runs ends, what was committed is on the disk. */
+  /** Stops in order: running calls end, and committed state is on disk. */
   stop(done: Done<void>): void {
-    for (const end of this.#ends) end();
-    this.#endAwaiting(failure('CANCELLED'));
+    for (const end of this.#cancels) end();
+    this.#finishAwaiting(failure('CANCELLED'));
     const finish = (): void => {
-      this.#works?.lease.stop();
-      this.#works?.copies.stop();
+      this.#worker?.lease.stop();
+      this.#worker?.replicas.stop();
       this.table.stop();
       done(success(undefined));
     };
-    if (this.#works === undefined) finish();
-    else this.#works.hosting.stop(finish);
+    if (this.#worker === undefined) finish();
+    else this.#worker.hosting.stop(finish);
   }
 
   #openTable(): AddressTableHost {
     const { clock, files } = this.#ports;
-    const { registry, identity: self } = this.#around;
+    const { registry, identity: self } = this.#context;
     return new AddressTableHost(
-      { registry, clock, files, self, emit: this.#teller(''), halted: (error) => this.#reports.halted(error) },
+      { registry, clock, files, self, emit: this.#emitter(''), halted: (error) => this.#reports.onHalt(error) },
       {
-        changed: (change) => this.#changed(change),
-        confirmed: () => this.#confirmed(),
-        poolChanged: (pool, isGone) => this.#works?.restartFiles.poolChanged(pool, isGone),
-        onRevisionApplied: (revision) => this.#advanced(revision),
+        changed: (change) => this.#onContainerChanged(change),
+        confirmed: () => this.#onTableConfirmed(),
+        poolChanged: (pool, isGone) => this.#worker?.manifests.poolChanged(pool, isGone),
+        onRevisionApplied: (revision) => this.#onRevisionApplied(revision),
       },
     );
   }
 
-  /** All records are known now: what else lies on the disk belongs to pools and places of former times. */
-  #confirmed(): void {
-    this.#endAwaiting(success(undefined));
-    if (this.#works === undefined) return;
-    const { copies, restartFiles } = this.#works;
-    restartFiles.onPoolsLoaded();
-    const ours = new Set(copies.hostedReplicas().map(({ pool, id }) => `${pool}/${id}`));
-    copies.reconcile((major, container) => {
+  /** All records are known now: other state on disk belongs to deleted pools or former placements. */
+  #onTableConfirmed(): void {
+    this.#finishAwaiting(success(undefined));
+    if (this.#worker === undefined) return;
+    const { replicas, manifests } = this.#worker;
+    manifests.onPoolsLoaded();
+    const hosted = new Set(replicas.hostedReplicas().map(({ pool, id }) => `${pool}/${id}`));
+    replicas.reconcile((major, container) => {
       const pool = this.table.poolByNumber(major);
-      return pool !== undefined && ours.has(`${pool.name}/${container}`) ? 'keep' : 'drop';
+      return pool !== undefined && hosted.has(`${pool.name}/${container}`) ? 'keep' : 'drop';
     });
   }
 
-  #endAwaiting(outcome: Outcome<void>): void {
-    const done = this.#awaiting;
-    this.#awaiting = undefined;
+  #finishAwaiting(outcome: Outcome<void>): void {
+    const done = this.#awaitingConfirmation;
+    this.#awaitingConfirmation = undefined;
     done?.(outcome);
   }
 
-  #advanced(revision: number): void {
-    this.#works?.lease.tableApplied(revision);
+  #onRevisionApplied(revision: number): void {
+    this.#worker?.lease.tableApplied(revision);
     if (this.#digestIsDue) return;
     this.#digestIsDue = true;
-    this.#ports.clock.schedule(digestPauseMs, () => {
+    this.#ports.clock.schedule(digestIntervalMs, () => {
       this.#digestIsDue = false;
-      this.#around.embed(this.table.digestBytes());
+      this.#context.embed(this.table.digestBytes());
     });
   }
 
-  #changed(change: ContainerChange): void {
-    this.#works?.copies.changed(change);
-    this.#works?.hosting.changed(change);
+  #onContainerChanged(change: ContainerChange): void {
+    this.#worker?.replicas.changed(change);
+    this.#worker?.hosting.changed(change);
   }
 
-  #openWorks(store: RowStore, options: ContainerValues): Works {
+  #openWorkerParts(store: RowStore, options: ContainerValues): WorkerParts {
     const { clock, streams, random, log, modules } = this.#ports;
-    const { identity: self, registry, leader, managers, heard, grant, members } = this.#around;
-    const halted = (error: unknown): void => this.#reports.halted(error);
+    const { identity: self, registry, leader, managers, onLeaderHint, grant, members } = this.#context;
+    const halted = (error: unknown): void => this.#reports.onHalt(error);
     const common = { clock, self, halted };
     const lease = new ServingLeaseHost(
       {
@@ -285,20 +286,20 @@ export class ContainerService {
         streams,
         leader,
         managers,
-        onLeaderNotice: heard,
+        onLeaderNotice: onLeaderHint,
         grant,
         self,
         onHalt: halted,
       },
       options.servingLeaseMs,
     );
-    const copies = new ReplicaManager(
+    const replicas = new ReplicaManager(
       {
         ...common,
         store,
         streams,
         registry,
-        emit: this.#teller('copies.'),
+        emit: this.#emitter('copies.'),
         addressOf: (node) => this.#addressOf(node),
         isGone: (node, generation) => this.#isGone(node, generation),
       },
@@ -310,45 +311,45 @@ export class ContainerService {
         random: random.fork('hosting'),
         log,
         lease,
-        replication: copies,
+        replication: replicas,
         modules,
-        tell: this.#teller('container.'),
+        tell: this.#emitter('container.'),
       },
       session: (name) => this.calls.session(name),
       nodeInfo: (id) => nodeInfo(members.get(id)?.entry),
     });
-    const restartFiles = new PoolManifests({ registry, clock, files: this.#ports.files, tell: this.#teller('') });
-    this.#ends.push(() => restartFiles.stop());
-    return { lease, copies, hosting, restartFiles };
+    const manifests = new PoolManifests({ registry, clock, files: this.#ports.files, emit: this.#emitter('') });
+    this.#cancels.push(() => manifests.stop());
+    return { lease, replicas, hosting, manifests };
   }
 
-  #openKeeper(bundles: BundleImporter): ModuleSync {
+  #openModuleSync(bundles: BundleImporter): ModuleSync {
     const { clock, files, modules } = this.#ports;
     return new ModuleSync({
-      registry: this.#around.registry,
+      registry: this.#context.registry,
       clock,
       files,
       modules,
       bundles,
-      tell: this.#teller(''),
+      emit: this.#emitter(''),
     });
   }
 
-  #keepModules(keeper: ModuleSync): void {
+  #startModuleSync(moduleSync: ModuleSync): void {
     const { clock, modules } = this.#ports;
-    const { registry, identity, registrationLease: lease } = this.#around;
-    keeper.start();
-    this.#ends.push(() => keeper.stop(), publishLoadedModules(identity.id, { registry, clock, modules, lease }));
+    const { registry, identity, registrationLease: lease } = this.#context;
+    moduleSync.start();
+    this.#cancels.push(() => moduleSync.stop(), publishLoadedModules(identity.id, { registry, clock, modules, lease }));
   }
 
   #openCalls({ callRetryMs: retryTimeoutMs }: ContainerValues): CallRouter {
     const { clock, random, streams, modules } = this.#ports;
-    const { identity: self, members } = this.#around;
+    const { identity: self, members } = this.#context;
     const { table } = this;
     return new CallRouter(
       {
         ...{ self, clock, random: random.fork('calls'), streams, table, modules },
-        hosting: this.#works?.hosting,
+        hosting: this.#worker?.hosting,
         addressOf: (node, nowMs) => members.get(node, nowMs)?.entry,
         nodeByName: (name) => members.byName(name)?.entry.id,
         isAlive: (node) => members.get(node)?.state !== 'dead',
@@ -359,20 +360,20 @@ export class ContainerService {
   }
 
   #addressOf(node: NodeId): Address | undefined {
-    const entry = this.#around.members.get(node)?.entry;
+    const entry = this.#context.members.get(node)?.entry;
     return entry === undefined ? undefined : { host: entry.host, port: entry.port };
   }
 
-  /** As far as members know. A node that is back in a later life holds what its former one held, and is not gone. */
+  /** By membership. A node that returned in a later generation still has its state, so it is not gone. */
   #isGone(node: NodeId, generation: number): boolean {
-    const view = this.#around.members.get(node);
+    const view = this.#context.members.get(node);
     return view?.entry.generation === generation && (view.state === 'dead' || view.state === 'left');
   }
 
-  /** Fences are shown as text, like everywhere. */
-  #teller(prefix: string): (event: { readonly kind: string; readonly fence?: bigint }) => void {
+  /** Events carry fences as text. */
+  #emitter(prefix: string): (event: { readonly kind: string; readonly fence?: bigint }) => void {
     return ({ kind, fence, ...fields }) => {
-      this.#reports.happened(`${prefix}${kind}`, { ...fields, ...(fence !== undefined && { fence: String(fence) }) });
+      this.#reports.emit(`${prefix}${kind}`, { ...fields, ...(fence !== undefined && { fence: String(fence) }) });
     };
   }
 }

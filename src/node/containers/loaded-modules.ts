@@ -1,6 +1,4 @@
-/**
- * Publishes which modules this node can run, under its registration lease. Writes only on change or under a new lease.
- */
+/** Publishes which modules this node can run, under its registration lease. Writes only on a change or a new lease. */
 import type { NodeId } from '../../base/ids.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
 import type { LeaseId, Registry } from '../../base/registry.ts';
@@ -12,40 +10,40 @@ export type LoadedModulesPorts = {
   readonly registry: Pick<Registry, 'transact'>;
   readonly clock: Clock;
   readonly modules: ModuleCatalog;
-  /** That of the registration. */
+  /** The lease of the registration. */
   readonly lease: () => LeaseId | undefined;
 };
 
-const lookMs = 1_000;
+const pollMs = 1_000;
 const timeoutMs = 5_000;
 
-/** Until it is cancelled. */
+/** Publishes until it is cancelled. */
 export function publishLoadedModules(self: NodeId, ports: LoadedModulesPorts): Cancel {
   const { registry, clock, modules } = ports;
   const key = loadedModulesKey(self);
-  /** What stands there, as far as we know. */
-  let standing = '';
+  /** The lease and value last written, as far as known. */
+  let written = '';
   let isWriting = false;
   let cancel: Cancel = () => {};
-  const look = (): void => {
+  const poll = (): void => {
     cancel();
-    cancel = clock.schedule(lookMs, look);
+    cancel = clock.schedule(pollMs, poll);
     const lease = ports.lease();
     if (lease === undefined || isWriting) return;
     const value = encodeLoadedModules(new Map(modules.names().map((name) => [name, modules.versions(name)])));
-    const wanted = `${lease} ${new TextDecoder().decode(value)}`;
-    if (wanted === standing) return;
+    const current = `${lease} ${new TextDecoder().decode(value)}`;
+    if (current === written) return;
     isWriting = true;
     const then = [{ kind: 'put', key, value, lease }] as const;
     registry.transact({ compare: [], then, otherwise: [] }, { timeoutMs }, (outcome) => {
       isWriting = false;
-      // After an error it is not known what stands there: the next look writes.
-      standing = outcome.ok ? wanted : '';
-      if (outcome.ok) look();
+      // After an error the stored value is unknown, so the next poll writes.
+      written = outcome.ok ? current : '';
+      if (outcome.ok) poll();
     });
   };
-  const unwatch = modules.watch(look);
-  look();
+  const unwatch = modules.watch(poll);
+  poll();
   return () => {
     unwatch();
     cancel();

@@ -15,13 +15,13 @@ import { moduleLimits, readLoadedModules } from '../../placement/modules/module-
 import { type BundleImporter, ModuleSync } from './module-sync.ts';
 import { publishLoadedModules } from './loaded-modules.ts';
 
-/** Here the code of a module is its name, and some words about it. */
+/** In these tests the code of a module is its name and a version text. */
 class Scene {
   readonly cluster: DrainTestCluster;
   readonly files: FakeFiles;
   readonly known = new ModuleCatalog();
-  readonly told: string[] = [];
-  readonly keeper: ModuleSync;
+  readonly events: string[] = [];
+  readonly sync: ModuleSync;
   readonly loads: string[] = [];
   readonly operations: ModuleOperations;
 
@@ -29,13 +29,13 @@ class Scene {
     this.cluster = cluster;
     this.files = new FakeFiles(cluster.clock);
     this.operations = new ModuleOperations(cluster.registry, cluster.clock);
-    this.keeper = new ModuleSync({
+    this.sync = new ModuleSync({
       registry: cluster.registry,
       clock: cluster.clock,
       files: this.files.port,
       modules: this.known,
       bundles: this.#bundles(),
-      tell: ({ kind, module: name, version }) => this.told.push(`${kind} ${String(name)} ${String(version)}`),
+      emit: ({ kind, module: name, version }) => this.events.push(`${kind} ${String(name)} ${String(version)}`),
     });
   }
 
@@ -74,59 +74,59 @@ function sha256(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex');
 }
 
-test('what was deployed before and afterwards is loaded, the newest first, and kept on the disk', () => {
+test('modules that are deployed before or after the start are loaded, newest first, and stored on disk', () => {
   const scene = new Scene();
   scene.deploy('a', 'one');
   scene.cluster.run(10);
   scene.deploy('a', 'two');
-  scene.keeper.start();
+  scene.sync.start();
   scene.until('two versions', () => scene.known.versions('a').length === 2);
   assert.deepEqual(scene.loads, ['a two', 'a one']);
   assert.equal(scene.known.get('a', 2)?.name, 'a');
   scene.deploy('b', 'one');
   scene.until('another module', () => scene.known.get('b', 1) !== undefined);
   assert.equal(scene.files.names('modules').length, 3);
-  assert.deepEqual(scene.told, ['module.loaded a 2', 'module.loaded a 1', 'module.loaded b 1']);
+  assert.deepEqual(scene.events, ['module.loaded a 2', 'module.loaded a 1', 'module.loaded b 1']);
 });
 
-test('a file that is there is not fetched again, unless it is damaged', () => {
+test('a stored bundle is not fetched again unless it is damaged', () => {
   const first = new Scene();
   first.deploy('a', 'one');
-  first.keeper.start();
+  first.sync.start();
   first.until('it', () => first.known.get('a', 1) !== undefined);
-  first.keeper.stop();
+  first.sync.stop();
   const again = new Scene(first.cluster);
   for (const [path, bytes] of first.files.content) again.files.content.set(path, bytes);
   const part = onlyKey(modulePartKey('a', 1, 0));
   again.ask((done) =>
     again.cluster.registry.transact({ compare: [], then: [{ kind: 'delete', range: part }], otherwise: [] }, {}, done),
   );
-  again.keeper.start();
+  again.sync.start();
   again.until('it', () => again.known.get('a', 1) !== undefined);
   const damaged = new Scene(first.cluster);
   for (const path of first.files.content.keys()) damaged.files.content.set(path, new Uint8Array([1]));
-  damaged.keeper.start();
-  damaged.until('a failure', () => damaged.told.includes('module.failed a 1'));
+  damaged.sync.start();
+  damaged.until('a failure', () => damaged.events.includes('module.failed a 1'));
   assert.equal(damaged.known.get('a', 1), undefined);
 });
 
-test('what fails is tried again, and holds up nothing else', () => {
+test('a module that fails to load is retried and does not delay other modules', () => {
   const scene = new Scene();
-  scene.keeper.start();
+  scene.sync.start();
   scene.deploy('broken', 'one');
   scene.deploy('a', 'one');
   scene.until('the other', () => scene.known.get('a', 1) !== undefined);
   scene.until('three attempts', () => scene.loads.filter((text) => text.startsWith('broken')).length === 3);
   scene.files.fails = true;
   scene.deploy('a', 'two');
-  scene.until('a failing disk', () => scene.told.includes('module.failed a 2'));
+  scene.until('a failing disk', () => scene.events.includes('module.failed a 2'));
   scene.files.fails = false;
   scene.until('the disk to work', () => scene.known.get('a', 2) !== undefined);
 });
 
-test('what the registry drops is forgotten, with its file', () => {
+test('a version that the registry removes is removed here, with its file', () => {
   const scene = new Scene();
-  scene.keeper.start();
+  scene.sync.start();
   for (let version = 1; version <= moduleLimits.unusedKeptMax + 3; version++) scene.deploy('a', `v${version}`);
   const kept = [3, 4, 5, 6, 7, 8];
   scene.until('the last', () => scene.known.get('a', 8) !== undefined);
@@ -134,28 +134,28 @@ test('what the registry drops is forgotten, with its file', () => {
   assert.deepEqual(scene.known.versions('a'), kept);
 });
 
-test('code is tried before it is deployed', () => {
+test('a bundle is checked before it is deployed', () => {
   const scene = new Scene();
-  scene.keeper.start();
-  const check = (text: string, wanted?: string): Outcome<{ readonly name: string; readonly sha256: string }> =>
+  scene.sync.start();
+  const check = (text: string, name?: string): Outcome<{ readonly name: string; readonly sha256: string }> =>
     scene.cluster.await((done: Done<{ name: string; sha256: string }>) =>
-      scene.keeper.check(new TextEncoder().encode(text), wanted, done),
+      scene.sync.check(new TextEncoder().encode(text), name, done),
     );
-  const refused = (text: string, wanted?: string): string => {
-    const outcome = check(text, wanted);
+  const refused = (text: string, name?: string): string => {
+    const outcome = check(text, name);
     return outcome.ok ? 'ok' : `${outcome.error.code} ${outcome.error.message}`;
   };
   const one = check('a');
   assert.ok(one.ok && one.value.name === 'a' && one.value.sha256 === sha256(new TextEncoder().encode('a')));
   assert.ok(check('a b', 'b').ok);
-  assert.match(refused('b a'), /^BUNDLE_INVALID it exports the modules a, b: say which one/);
+  assert.match(refused('b a'), /^BUNDLE_INVALID the bundle exports the modules a, b: name one of them/);
   assert.match(refused('a b', 'c'), /^BUNDLE_INVALID .*none of them is c/);
   assert.match(refused('x'.repeat(moduleLimits.bundleBytesMax + 1)), /^TOO_LARGE/);
   scene.cluster.run(100);
-  assert.equal(scene.files.content.size, 0, 'what was refused does not stay');
+  assert.equal(scene.files.content.size, 0, 'the file of a rejected bundle must be removed');
 });
 
-test('says what it has loaded, under the lease of the registration and under each new one', () => {
+test('a node publishes its loaded modules under the lease of its registration, and again under each new lease', () => {
   const { cluster, known } = new Scene();
   const self = cluster.node('a').id;
   let lease: LeaseId | undefined;

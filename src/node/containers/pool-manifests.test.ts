@@ -16,10 +16,10 @@ const record: PoolRecord = {
   ...{ durability: 'copies', restart: true, params: { a: ['b # no comment', 1] }, state: 'active' },
 };
 
-/** One worker; what it keeps on its disk survives in `files`. */
+/** One worker; `files` is its disk. */
 class Worker {
   readonly restartFiles: PoolManifests;
-  readonly told: string[] = [];
+  readonly events: string[] = [];
   readonly cluster: DrainTestCluster;
   readonly files: FakeFiles;
 
@@ -30,7 +30,7 @@ class Worker {
       registry: cluster.registry,
       clock: cluster.clock,
       files: files.port,
-      tell: ({ kind }) => this.told.push(kind),
+      emit: ({ kind }) => this.events.push(kind),
     });
   }
 
@@ -60,12 +60,12 @@ function rows(cluster: DrainTestCluster): readonly PoolRow[] {
   return ask<readonly PoolRow[]>(cluster, (done) => new PoolOperations(cluster.registry, cluster.clock).list(done));
 }
 
-/** The disk of a worker that has known these pools. */
+/** The disk of a worker of a cluster with these pools. */
 function diskWith(cluster: DrainTestCluster, ...names: readonly string[]): FakeFiles {
   return new Worker(cluster).confirm(...names.map((name) => pool(name))).files;
 }
 
-test('a file is there as long as its pool is, and only for pools that are to come back', () => {
+test('a manifest exists as long as its pool, and only for pools with restart', () => {
   const cluster = startedCluster(1);
   const worker = new Worker(cluster).confirm(pool('a'), pool('b', { restart: false }));
   assert.deepEqual(worker.names, ['a.yaml']);
@@ -86,7 +86,7 @@ test('a file is there as long as its pool is, and only for pools that are to com
   assert.deepEqual(worker.names, []);
 });
 
-test('a disk that fails is tried again', () => {
+test('a failed write of a manifest is retried', () => {
   const cluster = startedCluster(1);
   const worker = new Worker(cluster).confirm();
   worker.files.fails = true;
@@ -98,7 +98,7 @@ test('a disk that fails is tried again', () => {
   assert.deepEqual(worker.names, ['a.yaml']);
 });
 
-test('a registry that never had a pool gets those of the files, once and all together', () => {
+test('a registry that never had a pool gets those of the manifests, once and all together', () => {
   const before = startedCluster(1);
   const files = diskWith(before, 'a', 'b');
   const cluster = startedCluster(1);
@@ -112,21 +112,21 @@ test('a registry that never had a pool gets those of the files, once and all tog
       ['b', '2.0', 'counter', 0, true, record.params],
     ],
   );
-  assert.equal(workers.flatMap(({ told }) => told).filter((kind) => kind === 'restart.created').length, 1);
+  assert.equal(workers.flatMap(({ events }) => events).filter((kind) => kind === 'restart.created').length, 1);
   const next = ask<CreatedPool>(cluster, (done) =>
     new PoolOperations(cluster.registry, cluster.clock).create({ name: 'c', module: 'kv', containers: 1 }, done),
   );
   assert.equal(next.id, '3.0');
 });
 
-test('the files stay while the table has not told of the new pools yet', () => {
+test('the manifests stay while the table does not have the new pools yet', () => {
   const cluster = startedCluster(1);
   const worker = new Worker(cluster, diskWith(cluster, 'a')).confirm();
-  assert.deepEqual(worker.told, ['restart.created']);
+  assert.deepEqual(worker.events, ['restart.created']);
   assert.deepEqual(worker.names, ['a.yaml']);
 });
 
-test('where pools were deleted they stay deleted, and old files go', () => {
+test('deleted pools stay deleted, and their manifests are removed', () => {
   const cluster = startedCluster(1);
   const pools = new PoolOperations(cluster.registry, cluster.clock);
   ask<CreatedPool>(cluster, (done) => pools.create({ name: 'a', module: 'counter', containers: 1 }, done));
@@ -134,28 +134,28 @@ test('where pools were deleted they stay deleted, and old files go', () => {
   const worker = new Worker(cluster, diskWith(startedCluster(1), 'a', 'b'));
   const files = copy(cluster, worker.files);
   const late = new Worker(cluster, files).confirm();
-  assert.deepEqual([late.names, late.told], [[], []]);
+  assert.deepEqual([late.names, late.events], [[], []]);
   assert.deepEqual(
     rows(cluster).map(({ name, state }) => [name, state]),
     [['a', 'deleting']],
   );
 });
 
-test('a registry that does not answer is asked again; what is no file of ours is left alone', () => {
+test('a read of the registry is retried, and files that are not manifests stay', () => {
   const cluster = startedCluster(1);
   const files = diskWith(cluster, 'a');
   files.content.set('restart/mine.yaml', new TextEncoder().encode('compose: []\n'));
   files.content.set('restart/notes.txt', new TextEncoder().encode('by hand'));
   cluster.registry.interrupt('NO_QUORUM');
   const worker = new Worker(cluster, files).confirm();
-  assert.deepEqual(worker.told, ['restart.unreadable']);
+  assert.deepEqual(worker.events, ['restart.unreadable']);
   cluster.registry.resume();
   cluster.run(2_000);
-  assert.deepEqual(worker.told, ['restart.unreadable', 'restart.created']);
+  assert.deepEqual(worker.events, ['restart.unreadable', 'restart.created']);
   assert.deepEqual(worker.names, ['a.yaml', 'mine.yaml', 'notes.txt']);
 });
 
-/** The same content, in the time of another cluster. */
+/** The same content with the clock of another cluster. */
 function copy(cluster: DrainTestCluster, files: FakeFiles): FakeFiles {
   const other = new FakeFiles(cluster.clock);
   for (const [path, bytes] of files.content) other.content.set(path, bytes);

@@ -1,9 +1,9 @@
 /**
- * One manifest file per pool that shall return after total loss. Creates pools only in a registry that never had one,
- * in one transaction, so that two workers or a crash make no second or half set.
+ * One manifest file per pool with `restart`, for the total loss of a registry. Creates pools only in a registry that
+ * never had one, in one transaction, so that neither two workers nor a crash create them twice or in part.
  *
- *   confirmed --> files here? --> no pool ever existed? --yes--> create them
- *                                      +--no--> files of pools that are gone are removed
+ *   pools loaded --> files here? --> no pool ever existed? --yes--> create pools from files
+ *                                         +--no--> remove files of deleted pools
  */
 import { type Done, isRemusterError } from '../../base/errors.ts';
 import type { Cancel, Clock, Files } from '../../base/ports.ts';
@@ -25,23 +25,23 @@ export type PoolManifestsPorts = {
   readonly registry: Pick<Registry, 'range' | 'transact'>;
   readonly clock: Clock;
   readonly files: Files;
-  readonly tell: (event: { readonly kind: string } & Readonly<Record<string, unknown>>) => void;
+  readonly emit: (event: { readonly kind: string } & Readonly<Record<string, unknown>>) => void;
 };
 
 type FoundFile = { readonly text: string; readonly pool: PoolRequest };
 
 const retryMs = 1_000;
 const timeoutMs = 5_000;
-/** What fits into one transaction; a cluster with more pools to come back has to be composed by an operator. */
-const poolsMax = 100;
-const bytesMax = 1_000_000;
+/** The bounds of one transaction; an operator must compose a cluster with more pools. */
+const manifestPoolsMax = 100;
+const manifestBytesMax = 1_000_000;
 const lastPool = clusterKey({ kind: 'lastPool' });
 
 export class PoolManifests {
   readonly #ports: PoolManifestsPorts;
-  /** What is to be there, by pool; and what is. */
-  readonly #wanted = new Map<string, string>();
-  readonly #there = new Map<string, string>();
+  /** The desired and the actual text of the manifest of each pool. */
+  readonly #desired = new Map<string, string>();
+  readonly #actual = new Map<string, string>();
   #isReady = false;
   #isBusy = false;
   #isOpen = true;
@@ -51,19 +51,19 @@ export class PoolManifests {
     this.#ports = ports;
   }
 
-  /** All pools of the registry have been told. */
+  /** `poolChanged` has been called for all pools of the registry. */
   onPoolsLoaded(): void {
     this.#ports.files.list(manifestDirectory, (outcome) => {
-      if (!outcome.ok) return this.#again(() => this.onPoolsLoaded());
+      if (!outcome.ok) return this.#retry(() => this.onPoolsLoaded());
       const pools = outcome.value.map(poolOfManifest).filter((pool) => pool !== undefined);
       this.#read(pools, new Map());
     });
   }
 
   poolChanged({ name, record }: KnownPool, isGone: boolean): void {
-    if (!isGone && record.restart && record.state === 'active') this.#wanted.set(name, manifestText(name, record));
-    else this.#wanted.delete(name);
-    this.#settle();
+    if (!isGone && record.restart && record.state === 'active') this.#desired.set(name, manifestText(name, record));
+    else this.#desired.delete(name);
+    this.#syncFiles();
   }
 
   stop(): void {
@@ -76,18 +76,18 @@ export class PoolManifests {
     if (name === undefined) return this.#decide(found);
     this.#ports.files.read(manifestPath(name), (outcome) => {
       const file = outcome.ok && outcome.value !== undefined ? decodeManifest(outcome.value) : undefined;
-      if (file === undefined) this.#ports.tell({ kind: 'restart.unreadable', pool: name });
+      if (file === undefined) this.#ports.emit({ kind: 'restart.unreadable', pool: name });
       else found.set(name, file);
       this.#read(pools, found);
     });
   }
 
   #decide(found: ReadonlyMap<string, FoundFile>): void {
-    for (const [name, { text }] of found) this.#there.set(name, text);
-    if (found.size === 0 || this.#wanted.size > 0) return this.#ready();
+    for (const [name, { text }] of found) this.#actual.set(name, text);
+    if (found.size === 0 || this.#desired.size > 0) return this.#ready();
     this.#ports.registry.range(onlyKey(lastPool), { limit: 1, timeoutMs }, (outcome) => {
       if (!this.#isOpen) return;
-      if (!outcome.ok) return this.#again(() => this.#decide(found));
+      if (!outcome.ok) return this.#retry(() => this.#decide(found));
       if (outcome.value.entries.length > 0) return this.#ready();
       this.#bootstrap(found);
     });
@@ -99,12 +99,12 @@ export class PoolManifests {
     const compare = [{ key: lastPool, target: 'version', is: 'equal', than: 0 }] as const;
     const done: Done<{ readonly succeeded: boolean }> = (outcome) => {
       if (!this.#isOpen) return;
-      // Whether it has happened or not: the next look at the number of the last pool says so.
-      if (!outcome.ok) return this.#again(() => this.#decide(found));
+      // The outcome is unknown: the retry reads the number of the last pool.
+      if (!outcome.ok) return this.#retry(() => this.#decide(found));
       if (outcome.value.succeeded) {
-        // Until the table tells of them.
-        for (const name of names) this.#wanted.set(name, found.get(name)?.text ?? '');
-        this.#ports.tell({ kind: 'restart.created', pools: names });
+        // Keeps the files until the address table has the pools.
+        for (const name of names) this.#desired.set(name, found.get(name)?.text ?? '');
+        this.#ports.emit({ kind: 'restart.created', pools: names });
       }
       this.#ready();
     };
@@ -120,8 +120,8 @@ export class PoolManifests {
       const common = { major: names.length + 1, minor: 0, moduleVersion: 0, state: 'active' } as const;
       const value = spec === undefined ? undefined : encodePool({ ...spec, ...common });
       bytes += value?.length ?? 0;
-      if (value === undefined || names.length === poolsMax || bytes > bytesMax) {
-        this.#ports.tell({ kind: 'restart.unreadable', pool: name });
+      if (value === undefined || names.length === manifestPoolsMax || bytes > manifestBytesMax) {
+        this.#ports.emit({ kind: 'restart.unreadable', pool: name });
         continue;
       }
       names.push(name);
@@ -133,26 +133,26 @@ export class PoolManifests {
 
   #ready(): void {
     this.#isReady = true;
-    this.#settle();
+    this.#syncFiles();
   }
 
-  /** Makes what is there what is wanted, one file at a time. */
-  #settle(): void {
+  /** Brings the files to their desired state, one at a time. */
+  #syncFiles(): void {
     if (!this.#isReady || this.#isBusy || !this.#isOpen) return;
     const { files } = this.#ports;
-    const stale = [...this.#there.keys()].find((name) => !this.#wanted.has(name));
-    const missing = [...this.#wanted].find(([name, text]) => this.#there.get(name) !== text);
+    const stale = [...this.#actual.keys()].find((name) => !this.#desired.has(name));
+    const missing = [...this.#desired].find(([name, text]) => this.#actual.get(name) !== text);
     if (stale !== undefined) {
       return this.#write(
         (done) => files.remove(manifestPath(stale), done),
-        () => this.#there.delete(stale),
+        () => this.#actual.delete(stale),
       );
     }
     if (missing === undefined) return;
     const [name, text] = missing;
     this.#write(
       (done) => files.replace(manifestPath(name), encodeManifest(text), done),
-      () => this.#there.set(name, text),
+      () => this.#actual.set(name, text),
     );
   }
 
@@ -161,13 +161,13 @@ export class PoolManifests {
     start((outcome) => {
       this.#isBusy = false;
       if (!this.#isOpen) return;
-      if (!outcome.ok) return this.#again(() => this.#settle());
+      if (!outcome.ok) return this.#retry(() => this.#syncFiles());
       written();
-      this.#settle();
+      this.#syncFiles();
     });
   }
 
-  #again(run: () => void): void {
+  #retry(run: () => void): void {
     if (this.#isOpen) this.#cancel = this.#ports.clock.schedule(retryMs, run);
   }
 }

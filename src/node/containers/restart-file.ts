@@ -1,6 +1,6 @@
 /**
- * How a pool looks in a file of the folder `restart`: YAML that `remuster compose` reads, and JSON below the comment, so
- * that a node needs no parser to read what nodes have written. Pure.
+ * Format of a pool manifest in the folder `restart`: YAML that `remuster compose` reads. Below the comment it is also
+ * JSON, so a node needs no YAML parser. Pure.
  */
 import { namePattern } from '../../base/ids.ts';
 import type { PoolRequest } from '../../placement/operations/pool-spec.ts';
@@ -9,7 +9,7 @@ import type { PoolRecord } from '../../placement/state/container-records.ts';
 export const manifestDirectory = 'restart';
 
 const head =
-  '# Kept by remuster for as long as the pool exists. Creates it anew in a cluster that has never had any pool.\n';
+  '# Written by remuster while the pool exists. Recreates the pool in a cluster that has never had any pool.\n';
 const ending = '.yaml';
 const encoder = new TextEncoder();
 const decoder = new TextDecoder('utf-8', { fatal: true });
@@ -18,7 +18,7 @@ export function manifestPath(pool: string): string {
   return `${manifestDirectory}/${pool}${ending}`;
 }
 
-/** Undefined for the name of a file that is none of ours. */
+/** Undefined if the file is not a manifest. */
 export function poolOfManifest(file: string): string | undefined {
   const pool = file.endsWith(ending) ? file.slice(0, -ending.length) : '';
   return namePattern.test(pool) ? pool : undefined;
@@ -34,7 +34,7 @@ export function encodeManifest(text: string): Uint8Array {
   return encoder.encode(text);
 }
 
-/** Undefined when it is not what a node has written. Whether it is a pool is for its creator to check. */
+/** Undefined if a node did not write this. The caller validates the pool. */
 export function decodeManifest(bytes: Uint8Array): { readonly text: string; readonly pool: PoolRequest } | undefined {
   try {
     const text = decoder.decode(bytes);

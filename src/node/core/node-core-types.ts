@@ -25,11 +25,11 @@ export type CorePorts = {
   readonly store: Store;
   readonly log: Log;
   readonly membership: MembershipStart;
-  /** For a part in what the cluster agrees on; without it the node is a member and no more. */
+  /** Ports of the control plane; without them the node only takes part in membership. */
   readonly control?: Pick<ControlPlanePorts, 'random' | 'logStore' | 'external' | 'measure'> | undefined;
-  /** For containers; only together with `control`. */
+  /** Ports of containers; only together with `control`. */
   readonly containers?: Pick<ContainerServicePorts, 'files' | 'store' | 'modules' | 'bundles'> | undefined;
-  /** For jobs; only together with `control`. */
+  /** Ports of jobs; only together with `control`. */
   readonly jobs?: Pick<JobServicePorts, 'sha256' | 'runners'> | undefined;
 };
 
@@ -40,42 +40,42 @@ export type CoreOptions = Pick<NodeOptions, 'requestTimeoutMs' | 'join'> &
   JobValues & { readonly identity: Identity };
 
 export type CoreHooks = {
-  /** A seed has answered, or there is none to ask. Called once. */
+  /** A seed has replied, or none was given. Called once. */
   readonly joined?: () => void;
-  /** An operator told the node to leave for good, and it has: the owner stops it. */
+  /** The node has left for good, by command of an operator: its owner stops it. */
   readonly left?: (reason: string) => void;
-  /** The core is over because of a mistake of ours; the owner treats it as a crash. */
+  /** The core has stopped because of an internal error; its owner treats that as a crash. */
   readonly halted?: (error: unknown) => void;
 };
 
 export type NodeCore = {
   readonly identity: Identity;
   readonly events: Pick<NodeEventLog, 'since' | 'follow' | 'assertFollowerCapacity' | 'lastSeq'>;
-  /** Undefined on a node that is a member and no more. */
+  /** Undefined on a node that only takes part in membership. */
   readonly control: ControlPlane | undefined;
   readonly containers: ContainerService | undefined;
   readonly jobs: JobService | undefined;
-  /** Ends with the core. */
+  /** Its timers end with the core. */
   readonly clock: Clock;
   joined(): boolean;
-  /** True when a mistake of ours has stopped the machines. */
+  /** True if an internal error has stopped the machines. */
   halted(): boolean;
   members(): readonly MemberRow[];
   memberViews(): readonly MemberView[];
   /** The last changes of a member with their evidence, oldest first. */
   memberHistory(id: NodeId): readonly MemberHistoryEntry[];
-  /** Asks these nodes for their view as well, until they answer. */
+  /** Requests the view of these nodes, too, until they reply. */
   join(seeds: readonly Address[]): void;
-  /** What one of our roles wants known to everybody; empty takes it back. */
+  /** Publishes state of a role of this node to all members; an empty array withdraws it. */
   embed(role: EmbeddingRole, state: Uint8Array): void;
-  /** What a member wants known, as last heard. */
+  /** The embedded state of a member, as last received. */
   embedded(id: NodeId): EmbeddedState | undefined;
-  /** Asks a member for its own view; undefined when it does not answer. */
+  /** Requests the view of a member; undefined if it does not reply. */
   requestMemberView(member: MemberRow, done: (members: readonly MemberView[] | undefined) => void): void;
   reachability(done: (result: Reachability) => void): void;
   status(): NodeStatus;
-  /** By part: numbers that only grow, by name; `rejected.<reason>` for what was refused. */
+  /** Growing counters by part and name; `rejected.<reason>` counts rejected input. */
   counters(): Readonly<Record<'core' | 'membership' | 'containers', Readonly<Record<string, number>>>>;
-  /** Says goodbye, waits until it is heard or a bound, and is over. The second call is as good as the first. */
+  /** Announces that the node leaves, waits for acks up to a timeout, and stops. A second call waits for the same stop. */
   stop(done: Done<void>, reason?: string): void;
 };

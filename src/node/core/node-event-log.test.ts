@@ -13,7 +13,7 @@ function numbers(events: readonly { seq: number }[]): number[] {
   return events.map((event) => event.seq);
 }
 
-test('it keeps the latest events and numbers them without gaps', () => {
+test('the event log keeps the latest events and numbers them without gaps', () => {
   const log = logOf();
   for (const type of ['one', 'two', 'three', 'four', 'five']) log.append(type);
   assert.deepEqual(numbers(log.since(0)), [3, 4, 5]);
@@ -34,7 +34,7 @@ test('a reader that resumes after a restart misses nothing', () => {
   );
 });
 
-test('readers follow until they stop, and their number is bounded', () => {
+test('readers of events follow until they stop, and their number is bounded', () => {
   const log = logOf();
   const seen: string[] = [];
   const stop = log.follow((event) => seen.push(event.type));

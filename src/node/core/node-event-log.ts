@@ -1,6 +1,6 @@
 /**
- * The last events of this node, numbered across restarts (each life has its own range), so a reader that resumes misses
- * and repeats nothing. A gap in the numbers means that older events were evicted.
+ * The last events of this node, numbered across restarts: each generation has its own range, so a reader that resumes
+ * misses and repeats nothing. A gap in the numbers means that older events were evicted.
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
@@ -8,7 +8,7 @@ import type { Cancel, Clock } from '../../base/ports.ts';
 export type NodeEvent = {
   readonly seq: number;
   readonly time: string;
-  /** The name of the node that saw it. */
+  /** Name of the node that emitted the event. */
   readonly node: string;
   readonly type: string;
   readonly [field: string]: unknown;
@@ -22,23 +22,25 @@ export type NodeEventLogOptions = {
   readonly readersMax?: number;
 };
 
-const numbersPerLife = 1_000_000_000;
+export const nodeEventsMax = 10_000;
+export const nodeEventReadersMax = 256;
+const numbersPerGeneration = 1_000_000_000;
 
 export class NodeEventLog {
   readonly #options: NodeEventLogOptions;
   readonly #eventsMax: number;
   readonly #readersMax: number;
   readonly #readers = new Set<(event: NodeEvent) => void>();
-  /** A ring that grows up to its bound: the nth event of this life stands at n modulo the bound. */
+  /** A ring that grows up to `eventsMax`: event n of this generation is at index n modulo `eventsMax`. */
   readonly #ring: NodeEvent[] = [];
   readonly #firstSeq: number;
   #nextSeq: number;
 
   constructor(options: NodeEventLogOptions) {
     this.#options = options;
-    this.#eventsMax = options.eventsMax ?? 10_000;
-    this.#readersMax = options.readersMax ?? 256;
-    this.#firstSeq = (options.generation - 1) * numbersPerLife + 1;
+    this.#eventsMax = options.eventsMax ?? nodeEventsMax;
+    this.#readersMax = options.readersMax ?? nodeEventReadersMax;
+    this.#firstSeq = (options.generation - 1) * numbersPerGeneration + 1;
     this.#nextSeq = this.#firstSeq;
   }
 
@@ -49,36 +51,36 @@ export class NodeEventLog {
   append(type: string, fields: Readonly<Record<string, unknown>> = {}): NodeEvent {
     const time = new Date(this.#options.clock.wallMs()).toISOString();
     const event: NodeEvent = { seq: this.#nextSeq, time, node: this.#options.node, type, ...fields };
-    this.#ring[this.#place(event.seq)] = event;
+    this.#ring[this.#indexOf(event.seq)] = event;
     this.#nextSeq += 1;
     for (const reader of this.#readers) reader(event);
     return event;
   }
 
-  /** Events after number `seq`, oldest first, as far as they are still kept. */
+  /** Retained events after number `seq`, oldest first. */
   since(seq: number, limit = this.#eventsMax): NodeEvent[] {
     const oldest = Math.max(this.#firstSeq, this.#nextSeq - this.#eventsMax, Math.floor(seq) + 1);
     const events: NodeEvent[] = [];
     for (let n = oldest; n < this.#nextSeq && events.length < limit; n++) {
-      events.push(this.#ring[this.#place(n)] as NodeEvent);
+      events.push(this.#ring[this.#indexOf(n)] as NodeEvent);
     }
     return events;
   }
 
-  /** Throws CAPACITY when one more reader would be too many: to be asked before a stream is opened. */
+  /** Throws CAPACITY if the log has its maximum of readers. Call it before a stream is opened. */
   assertFollowerCapacity(): void {
     if (this.#readers.size < this.#readersMax) return;
-    throw new RemusterError('CAPACITY', `${this.#readersMax} readers follow the events already`);
+    throw new RemusterError('CAPACITY', `${this.#readersMax} readers already follow the events: close one of them`);
   }
 
-  /** Calls for each event from now on, until cancelled. */
+  /** Calls `reader` for each event from now on, until cancelled. */
   follow(reader: (event: NodeEvent) => void): Cancel {
     this.assertFollowerCapacity();
     this.#readers.add(reader);
     return () => this.#readers.delete(reader);
   }
 
-  #place(seq: number): number {
+  #indexOf(seq: number): number {
     return (seq - this.#firstSeq) % this.#eventsMax;
   }
 }

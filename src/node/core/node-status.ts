@@ -10,7 +10,7 @@ export type NodeStatus = ReturnType<typeof nodeStatus>;
 
 export type NodeStatusInput = {
   readonly self: Identity;
-  /** This node among them. */
+  /** This node included. */
   readonly members: readonly MemberRow[];
   readonly joined: boolean;
   readonly stopping: boolean;
@@ -22,8 +22,8 @@ export type NodeStatusInput = {
   readonly uptimeMs: number;
 };
 
-export function nodeStatus(facts: NodeStatusInput) {
-  const { self, members, joined, stopping, leadership, containers, jobs, queues, rejected, uptimeMs } = facts;
+export function nodeStatus(input: NodeStatusInput) {
+  const { self, members, joined, stopping, leadership, containers, jobs, queues, rejected, uptimeMs } = input;
   const worker = jobs?.worker;
   const { id, name, generation, roles, dc, host, port } = self;
   const own = members.find((member) => member.id === id);
@@ -38,7 +38,7 @@ export function nodeStatus(facts: NodeStatusInput) {
   };
 }
 
-/** The leader by name; a leader of which membership knows nothing has only its id. */
+/** The leader by name, or by id if membership does not know it. */
 function leadershipOf(members: readonly MemberRow[], view: LeadershipView | undefined) {
   if (view === undefined) return { leader: null, leaderId: null, term: null, fence: null };
   const { leader, term, fence } = view;

@@ -4,7 +4,7 @@ import type { Clock } from '../../base/ports.ts';
 import { Timeline } from '../../simulation/engine/timeline.ts';
 import { scopedClock } from './scoped-clock.ts';
 
-test('what is scheduled runs once, can be cancelled, and ends with its owner', () => {
+test('a timer of a scoped clock runs once, can be cancelled, and ends with its owner', () => {
   const timeline = new Timeline();
   const pending = new Set<() => void>();
   const inner: Clock = {

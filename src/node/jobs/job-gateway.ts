@@ -1,6 +1,5 @@
 /**
- * Accepts job commands on any node and forwards to the leader, with a hop limit, what only the leader can answer. Knows
- * no job.
+ * Accepts job commands on any node and forwards them to the leader, with a hop limit. Keeps no state of jobs.
  */
 import { type Done, failure, success } from '../../base/errors.ts';
 import type { Peer } from '../../base/ports.ts';
@@ -10,42 +9,42 @@ export type JobCommand = {
   readonly verb: JobVerb;
   /** JSON. */
   readonly args: string;
-  /** On whose behalf. */
+  /** Name of the client for which the command runs. */
   readonly submitter: string;
   readonly hops: number;
-  /** Of `submit`: it is answered when the job is over, at the latest after so long. */
+  /** Of `submit`: the reply waits for the end of the job, at most this long. */
   readonly waitMs?: number | undefined;
-  /** Of `submit`: its idempotencyKey, unless the words have one. */
+  /** Of `submit`: its idempotency key, unless `args` has one. */
   readonly key?: string | undefined;
 };
 
-/** What routes and clients hold. */
+/** The interface for routes and clients. */
 export type JobGateway = {
-  /** The answer is JSON. */
-  send(verb: JobVerb, words: string, submitter: string, remainingMs: number, done: Done<string>): void;
-  /** Code that jobs name by its hash. Stored twice it is there once. */
+  /** The reply is JSON. */
+  send(verb: JobVerb, args: string, submitter: string, remainingMs: number, done: Done<string>): void;
+  /** Stores code that jobs name by its hash. Idempotent. */
   storeBundle(sha256: string, code: Uint8Array, done: Done<void>): void;
 };
 
-export type JobGatewayParts = {
+export type JobGatewayPorts = {
   readonly self: string;
-  /** This node leads and carries orders out itself. */
+  /** True if this node leads and executes commands itself. */
   readonly isLeading: () => boolean;
   readonly leader: () => Peer | undefined;
-  readonly carryOut: (order: JobCommand, remainingMs: number, done: Done<string>) => void;
+  readonly execute: (command: JobCommand, remainingMs: number, done: Done<string>) => void;
   readonly store: (sha256: string, code: Uint8Array, done: Done<void>) => void;
-  readonly ask: (to: Peer, message: JobMessage, timeoutMs: number, done: Done<JobMessage>) => void;
+  readonly request: (to: Peer, message: JobMessage, timeoutMs: number, done: Done<JobMessage>) => void;
 };
 
 const hopsMax = 3;
-/** The answer has to get back before the one who asks gives up. */
+/** The reply must arrive before the caller's deadline. */
 const marginMs = 100;
 
 export class ForwardingJobGateway implements JobGateway {
-  readonly #parts: JobGatewayParts;
+  readonly #ports: JobGatewayPorts;
 
-  constructor(parts: JobGatewayParts) {
-    this.#parts = parts;
+  constructor(ports: JobGatewayPorts) {
+    this.#ports = ports;
   }
 
   send(verb: JobVerb, args: string, submitter: string, remainingMs: number, done: Done<string>): void {
@@ -53,26 +52,27 @@ export class ForwardingJobGateway implements JobGateway {
   }
 
   storeBundle(sha256: string, code: Uint8Array, done: Done<void>): void {
-    this.#parts.store(sha256, code, done);
+    this.#ports.store(sha256, code, done);
   }
 
-  /** From here or from another node. */
-  handle(order: JobCommand, remainingMs: number, done: Done<string>): void {
-    if (this.#parts.isLeading()) return this.#parts.carryOut(order, remainingMs, done);
-    const leader = this.#parts.leader();
-    if (leader === undefined || leader.id === this.#parts.self)
-      return done(failure('NO_QUORUM', 'no node leads at this moment', 'no'));
-    if (order.hops >= hopsMax) return done(failure('NOT_LEADER', 'the leader changes too fast; try again', 'no'));
+  /** A command from this node or from another one. */
+  handle(command: JobCommand, remainingMs: number, done: Done<string>): void {
+    if (this.#ports.isLeading()) return this.#ports.execute(command, remainingMs, done);
+    const leader = this.#ports.leader();
+    if (leader === undefined || leader.id === this.#ports.self)
+      return done(failure('NO_QUORUM', 'no manager leads at the moment', 'no'));
+    if (command.hops >= hopsMax)
+      return done(failure('NOT_LEADER', 'the leader changed while the command was forwarded: retry', 'no'));
     const timeoutMs = Math.max(marginMs, remainingMs - marginMs);
-    const { key, ...rest } = order;
-    this.#parts.ask(
+    const { key, ...rest } = command;
+    this.#ports.request(
       leader,
-      { kind: 'jobRequest', waitMs: undefined, ...rest, idempotencyKey: key, hops: order.hops + 1 },
+      { kind: 'jobRequest', waitMs: undefined, ...rest, idempotencyKey: key, hops: command.hops + 1 },
       timeoutMs,
       (outcome) => {
         if (!outcome.ok) return done(outcome);
         if (outcome.value.kind === 'jobReply') return done(success(outcome.value.answer));
-        done(failure('MALFORMED', 'the other node answered something else'));
+        done(failure('MALFORMED', 'the reply of the other node is not a jobReply'));
       },
     );
   }

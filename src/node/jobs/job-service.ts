@@ -1,4 +1,4 @@
-/** A node's part in jobs: gateway on every node, manager and worker by role. Dispatches messages; decides nothing. */
+/** Jobs on one node: gateway on every node, job manager and worker by role. Dispatches messages; decides nothing. */
 import { unreachable } from '../../base/assert.ts';
 import { type Done, type Outcome, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -19,7 +19,7 @@ export type JobServicePorts = {
   readonly streams: Streams;
   readonly random: Random;
   readonly sha256: (bytes: Uint8Array) => string;
-  /** Processes for the code of users, and what runs in them; undefined on nodes that are no workers. */
+  /** Processes for the code of users and the program in them; undefined unless the node is a worker. */
   readonly runners:
     | {
         readonly runners: Runners;
@@ -39,8 +39,8 @@ export type JobServiceContext = {
 };
 
 export type JobServiceReports = {
-  happened(type: string, fields: Readonly<Record<string, unknown>>): void;
-  halted(error: unknown): void;
+  emit(type: string, fields: Readonly<Record<string, unknown>>): void;
+  onHalt(error: unknown): void;
 };
 
 const kinds: ReadonlySet<string> = new Set(jobMessages.map(({ kind }) => kind));
@@ -51,35 +51,35 @@ export class JobService {
   readonly manager: JobManagerHost | undefined;
   readonly worker: WorkerHost | undefined;
   readonly #ports: JobServicePorts;
-  readonly #around: JobServiceContext;
-  readonly #ends: Cancel[] = [];
+  readonly #context: JobServiceContext;
+  readonly #cancels: Cancel[] = [];
 
-  constructor(ports: JobServicePorts, around: JobServiceContext, options: JobValues, reports: JobServiceReports) {
+  constructor(ports: JobServicePorts, context: JobServiceContext, options: JobValues, reports: JobServiceReports) {
     this.#ports = ports;
-    this.#around = around;
-    const { roles } = around.identity;
+    this.#context = context;
+    const { roles } = context.identity;
     this.manager = roles.includes('manager') ? this.#openManager(options, reports) : undefined;
     this.worker = ports.runners === undefined ? undefined : this.#openWorker(ports.runners, options, reports);
-    this.gateway = this.#openDesk();
+    this.gateway = this.#openGateway();
     const changed = (): void => this.worker?.leaderChanged();
-    this.#ends.push(around.leadership.watch({ changed }));
+    this.#cancels.push(context.leadership.watch({ changed }));
   }
 
-  /** How well the code of users is locked in here; undefined where none runs. */
+  /** How strongly the code of users is isolated; undefined unless the node is a worker. */
   get isolation(): 'full' | 'weak' | undefined {
     return this.#ports.runners?.isolation;
   }
 
-  /** False when the message is none of ours. */
+  /** False if the message is not about jobs. */
   handle(from: Identity, message: Message, remainingMs: number, reply: Done<Uint8Array>): boolean {
     if (!kinds.has(message.kind)) return false;
-    this.#answer(from, message as JobMessage, remainingMs, (outcome) => {
+    this.#dispatch(from, message as JobMessage, remainingMs, (outcome) => {
       reply(outcome.ok ? success(encodeMessage(outcome.value)) : outcome);
     });
     return true;
   }
 
-  /** That life of a node is surely over. */
+  /** That generation of a node has certainly ended. */
   nodeGone(node: NodeId, generation: number): void {
     this.manager?.processGone(node, generation);
   }
@@ -94,7 +94,7 @@ export class JobService {
     this.manager?.membershipChanged();
   }
 
-  /** What the worker of this node has, for everybody to know. */
+  /** Cores and units of this worker, for its summary. */
   summary(): Pick<WorkerSummary, 'coresTotal' | 'coresFree' | 'units' | 'attempts'> {
     const { total: coresTotal = 0, free: coresFree = 0 } = this.worker?.coreCounts() ?? {};
     return {
@@ -112,19 +112,19 @@ export class JobService {
     return this.worker === undefined ? jobs : { ...jobs, unitsHere: this.worker.runningUnits() };
   }
 
-  /** What runs is given back, and no process of a runner is left. */
+  /** Returns running units to the manager and ends all runner processes. */
   stop(done: Done<void>): void {
-    for (const end of this.#ends) end();
+    for (const cancel of this.#cancels) cancel();
     this.manager?.stop();
     if (this.worker === undefined) done(success(undefined));
     else this.worker.stop(done);
   }
 
-  #answer(from: Identity, message: JobMessage, remainingMs: number, reply: Done<JobMessage>): void {
+  #dispatch(from: Identity, message: JobMessage, remainingMs: number, reply: Done<JobMessage>): void {
     const { manager, worker } = this;
     switch (message.kind) {
       case 'jobRequest':
-        return this.#ordered(from, message, remainingMs, reply);
+        return this.#onJobRequest(from, message, remainingMs, reply);
       case 'storeBundle':
         return this.gateway.storeBundle(message.sha256, message.code, (outcome) => {
           reply(outcome.ok ? success({ kind: 'storeBundleReply', sha256: message.sha256 }) : outcome);
@@ -149,31 +149,31 @@ export class JobService {
     }
   }
 
-  /** An application speaks for itself; a node may pass on what somebody else wants. */
-  #ordered(
+  /** A client submits in its own name; a node may forward the command of another client. */
+  #onJobRequest(
     from: Identity,
     { verb, args, hops, submitter, waitMs, idempotencyKey: key }: JobMessage & { readonly kind: 'jobRequest' },
     remainingMs: number,
     reply: Done<JobMessage>,
   ): void {
     const isMember = from.roles.some((role) => role !== 'client');
-    const order = { verb, args, hops, waitMs, key, submitter: isMember ? submitter : from.name };
-    this.gateway.handle(order, remainingMs, (outcome) => {
+    const command = { verb, args, hops, waitMs, key, submitter: isMember ? submitter : from.name };
+    this.gateway.handle(command, remainingMs, (outcome) => {
       reply(outcome.ok ? success({ kind: 'jobReply', answer: outcome.value }) : outcome);
     });
   }
 
   #openManager(options: JobValues, reports: JobServiceReports): JobManagerHost {
     const { clock, random, sha256 } = this.#ports;
-    const { identity, registry, leadership, members } = this.#around;
-    const seen = { ...members, dc: identity.dc };
+    const { identity, registry, leadership, members } = this.#context;
+    const sources = { ...members, dc: identity.dc };
     return new JobManagerHost(
       {
         ...{ clock, random: random.fork('manager'), registry, leadership, sha256, dc: identity.dc },
-        request: (to, message, timeoutMs, done) => this.#ask(to, message, timeoutMs, done),
-        worker: (id) => findWorker(seen, id),
-        emit: ({ kind, ...fields }) => reports.happened(kind, fields),
-        halted: (error) => reports.halted(error),
+        request: (to, message, timeoutMs, done) => this.#request(to, message, timeoutMs, done),
+        worker: (id) => findWorker(sources, id),
+        emit: ({ kind, ...fields }) => reports.emit(kind, fields),
+        halted: (error) => reports.onHalt(error),
       },
       options,
     );
@@ -185,59 +185,59 @@ export class JobService {
     reports: JobServiceReports,
   ): WorkerHost {
     const { clock, random, sha256 } = this.#ports;
-    const { identity: self, registry, leader } = this.#around;
+    const { identity: self, registry, leader } = this.#context;
     return new WorkerHost(
       {
         ...{ clock, random: random.fork('worker'), registry, self, cores, runners, program, leader, sha256, isolation },
-        request: (to, message, timeoutMs, done) => this.#ask(to, message, timeoutMs, done),
+        request: (to, message, timeoutMs, done) => this.#request(to, message, timeoutMs, done),
         loadLevel: () => 'normal',
-        emit: ({ kind, ...fields }) => reports.happened(kind, fields),
-        halted: (error) => reports.halted(error),
+        emit: ({ kind, ...fields }) => reports.emit(kind, fields),
+        halted: (error) => reports.onHalt(error),
       },
       options,
     );
   }
 
-  #openDesk(): ForwardingJobGateway {
-    const { identity, leadership, leader } = this.#around;
+  #openGateway(): ForwardingJobGateway {
+    const { identity, leadership, leader } = this.#context;
     return new ForwardingJobGateway({
       ...{ self: identity.id, leader },
       isLeading: () => this.manager !== undefined && leadership.isLeading(),
-      carryOut: ({ verb, args, submitter, waitMs, key }, remainingMs, done) => {
+      execute: ({ verb, args, submitter, waitMs, key }, remainingMs, done) => {
         if (this.manager === undefined) done(noManager);
         else this.manager.command(verb, args, submitter, remainingMs, done, waitMs, key);
       },
       store: (sha256, code, done) => this.#store(sha256, code, done),
-      ask: (to, message, timeoutMs, done) => this.#ask(to, message, timeoutMs, done),
+      request: (to, message, timeoutMs, done) => this.#request(to, message, timeoutMs, done),
     });
   }
 
-  /** Managers write to the registry; others ask the one that leads. */
+  /** A manager writes to the registry; other nodes send the bundle to the leader. */
   #store(sha256: string, code: Uint8Array, done: Done<void>): void {
     if (this.manager !== undefined) return this.manager.storeBundle(sha256, code, done);
-    const leader = this.#around.leader();
-    if (leader === undefined) return done(failure('NO_QUORUM', 'no node leads at this moment', 'no'));
-    this.#ask(leader, { kind: 'storeBundle', sha256, code }, storeTimeoutMs, (outcome) => {
+    const leader = this.#context.leader();
+    if (leader === undefined) return done(failure('NO_QUORUM', 'no manager leads at the moment', 'no'));
+    this.#request(leader, { kind: 'storeBundle', sha256, code }, storeTimeoutMs, (outcome) => {
       done(outcome.ok ? success(undefined) : outcome);
     });
   }
 
-  /** What we ask of ourselves takes no way over the network, and ends as late as everything else. */
-  #ask(to: Address, message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void {
+  /** A request to this node itself skips the network; its reply is asynchronous like any other. */
+  #request(to: Address, message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void {
     const { clock, streams } = this.#ports;
-    const { identity } = this.#around;
+    const { identity } = this.#context;
     if (to.host === identity.host && to.port === identity.port) {
       const later = (outcome: Outcome<JobMessage>): void => void clock.schedule(0, () => done(outcome));
-      return this.#answer(identity, message, timeoutMs, later);
+      return this.#dispatch(identity, message, timeoutMs, later);
     }
     streams.request(to, encodeMessage(message), timeoutMs, (outcome) => {
       if (!outcome.ok) return done(outcome);
-      const answer = tryDecodeMessage(outcome.value);
-      if (answer !== undefined && kinds.has(answer.kind)) return done(success(answer as JobMessage));
-      done(failure('MALFORMED', 'the other node answered something else'));
+      const reply = tryDecodeMessage(outcome.value);
+      if (reply !== undefined && kinds.has(reply.kind)) return done(success(reply as JobMessage));
+      done(failure('MALFORMED', 'the reply of the other node is not a message about jobs'));
     });
   }
 }
 
-const noWorker = failure('PRECONDITION', 'this node is no worker and runs nothing', 'no');
-const noManager = failure('NOT_LEADER', 'this node is no manager', 'no');
+const noWorker = failure('PRECONDITION', 'this node is not a worker and runs no units', 'no');
+const noManager = failure('NOT_LEADER', 'this node is not a manager', 'no');

@@ -1,4 +1,4 @@
-/** Workers of this datacenter from membership and registration, as the job manager needs them. Keeps nothing. */
+/** Workers of this datacenter from membership and registration, for the job manager. Keeps no state. */
 import type { NodeId } from '../../base/ids.ts';
 import type { MemberView } from '../../membership/state/member-view.ts';
 import type { WorkerStatus } from '../../jobs/manager/job-manager-host.ts';
@@ -6,21 +6,21 @@ import type { WorkerStatus } from '../../jobs/manager/job-manager-host.ts';
 export type WorkerDirectorySources = {
   readonly dc: string;
   readonly view: (id: NodeId) => MemberView | undefined;
-  readonly standingOf: (id: NodeId) => string | undefined;
+  readonly registrationStatusOf: (id: NodeId) => string | undefined;
 };
 
-export function findWorker(seen: WorkerDirectorySources, id: NodeId): WorkerStatus | undefined {
-  const view = seen.view(id);
-  return view === undefined ? undefined : workerOf(seen, view);
+export function findWorker(sources: WorkerDirectorySources, id: NodeId): WorkerStatus | undefined {
+  const view = sources.view(id);
+  return view === undefined ? undefined : workerOf(sources, view);
 }
 
-function workerOf({ dc, standingOf }: WorkerDirectorySources, view: MemberView): WorkerStatus | undefined {
+function workerOf({ dc, registrationStatusOf }: WorkerDirectorySources, view: MemberView): WorkerStatus | undefined {
   const { entry, stuck, health } = view;
   if (entry.dc !== dc || !entry.roles.includes('worker')) return undefined;
   const { id, name, generation, host, port } = entry;
-  const standing = standingOf(id);
-  const admin = standing === 'active' || standing === 'draining' || standing === 'drained' ? standing : undefined;
-  // One probe that was not answered says nothing yet.
+  const status = registrationStatusOf(id);
+  const admin = status === 'active' || status === 'draining' || status === 'drained' ? status : undefined;
+  // One failed probe is no evidence yet.
   const state = view.state === 'probe-failed' ? 'alive' : view.state;
   return { id, name, generation, address: { host, port }, state, stuck, health, admin };
 }
