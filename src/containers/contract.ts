@@ -109,7 +109,7 @@ export type IncomingCall = {
 };
 
 /** An encoded value, or a flow of them from a method that is an async generator. */
-export type CallOutput = { readonly value: Uint8Array } | { readonly flow: AsyncIterable<Uint8Array> };
+export type CallOutput = { readonly value: Uint8Array } | { readonly stream: AsyncIterable<Uint8Array> };
 
 export type HostedContainer = {
   readonly pool: string;

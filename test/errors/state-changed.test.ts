@@ -30,9 +30,9 @@ describe('what an error says about its effect', () => {
 
   test('a call that runs longer than its retryTimeoutMs is not given up as one that no owner has', () => {
     const scene = new CallHarness(['a', 'b', 'c'], 3);
-    const { inHand } = scene.seat('b');
-    scene.seat('b').manner = ({ id }, run, done) => {
-      inHand.add(formatCallId(id));
+    const { pendingCalls } = scene.node('b');
+    scene.node('b').script = ({ id }, run, done) => {
+      pendingCalls.add(formatCallId(id));
       scene.timeline.after(4_000, () => done(success(run())));
       return undefined;
     };
@@ -43,7 +43,7 @@ describe('what an error says about its effect', () => {
 
   test('an owner that has fallen silent is not said to be missing', () => {
     const { scene, end } = ranWithoutReply(120_000);
-    scene.seat('b').isFrozen = true;
+    scene.node('b').isFrozen = true;
     scene.advance(120_000);
     const { outcome } = end();
     assert.ok(outcome !== undefined && !outcome.ok);

@@ -139,12 +139,12 @@ export class FakeCluster {
         const call = decodeMessage(opening);
         assert.equal(call.kind, 'openResultStream');
         this.received.push(`${node} ${call.method} ${formatCallId(call)}`);
-        const begin: StartStreamingCall = (_args, done) => {
+        const start: StartStreamingCall = (_args, done) => {
           const outcome = this.stream(node);
-          done(outcome.ok ? success({ flow: encoded(outcome.value) }) : outcome);
+          done(outcome.ok ? success({ stream: encoded(outcome.value) }) : outcome);
           return () => {};
         };
-        return new ResultStreamWriter(stream, { clock, timeoutMs: call.timeoutMs, begin, ended: () => {} }).events;
+        return new ResultStreamWriter(stream, { clock, timeoutMs: call.timeoutMs, start, ended: () => {} }).events;
       },
     };
   }

@@ -2,29 +2,29 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { type AbortListener, addAbortListener, removeAbortListener } from './abort-listeners.ts';
 
-function hanging(cancel: () => void): AbortListener {
+function listener(cancel: () => void): AbortListener {
   return { cancel, previous: undefined, next: undefined };
 }
 
-describe('calls that hang on a signal', () => {
-  test('all are cancelled once when it aborts, in order', () => {
+describe('an abort signal', () => {
+  test('cancels all its calls once, in order', () => {
     const controller = new AbortController();
     const cancelled: number[] = [];
     for (const number of [1, 2, 3])
       addAbortListener(
         controller.signal,
-        hanging(() => cancelled.push(number)),
+        listener(() => cancelled.push(number)),
       );
     controller.abort();
     controller.abort();
     assert.deepEqual(cancelled, [1, 2, 3]);
   });
 
-  test('who has let go is left alone, also when another one made it do so', () => {
+  test('does not cancel a call that was removed, even by the cancellation of another', () => {
     const controller = new AbortController();
     const cancelled: number[] = [];
     const calls = [1, 2, 3, 4].map((number) =>
-      hanging(() => {
+      listener(() => {
         cancelled.push(number);
         removeAbortListener(calls[2] as AbortListener);
       }),
@@ -36,16 +36,16 @@ describe('calls that hang on a signal', () => {
     assert.deepEqual(cancelled, [2, 4]);
   });
 
-  test('each signal has its own', () => {
+  test('cancels only its own calls', () => {
     const [one, other] = [new AbortController(), new AbortController()];
     const cancelled: string[] = [];
     addAbortListener(
       one.signal,
-      hanging(() => cancelled.push('one')),
+      listener(() => cancelled.push('one')),
     );
     addAbortListener(
       other.signal,
-      hanging(() => cancelled.push('other')),
+      listener(() => cancelled.push('other')),
     );
     other.abort();
     assert.deepEqual(cancelled, ['other']);

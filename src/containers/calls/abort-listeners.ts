@@ -1,50 +1,50 @@
 /**
- * One listener per AbortSignal for any number of calls, as an intrusive list, because each stays only for a moment.
- * Keeps no signal alive.
+ * One event listener per AbortSignal for any number of calls. The calls form an intrusive list, because each stays only
+ * for a moment. Keeps no signal alive.
  */
 import type { Cancel } from '../../base/ports.ts';
 
 export type AbortListener = {
   readonly cancel: Cancel;
-  /** Its neighbours; undefined while it hangs on nothing. Only this file writes them. */
+  /** Neighbours in the list of a signal; undefined outside of one. Only this file writes them. */
   previous: AbortListener | undefined;
   next: AbortListener | undefined;
 };
 
-/** Between the last and the first of each signal; never cancelled. */
-const hubs = new WeakMap<AbortSignal, AbortListener>();
+/** The sentinel of the list of each signal; never cancelled. */
+const lists = new WeakMap<AbortSignal, AbortListener>();
 
-/** It is cancelled when the signal aborts, which it has not yet, unless it lets go before. */
-export function addAbortListener(signal: AbortSignal, hanging: AbortListener): void {
-  const hub = hubs.get(signal) ?? newHub(signal);
-  const last = hub.previous as AbortListener;
-  hanging.previous = last;
-  hanging.next = hub;
-  last.next = hanging;
-  hub.previous = hanging;
+/** Cancels the listener when the signal aborts, unless it is removed before. The signal is not aborted yet. */
+export function addAbortListener(signal: AbortSignal, listener: AbortListener): void {
+  const head = lists.get(signal) ?? createList(signal);
+  const last = head.previous as AbortListener;
+  listener.previous = last;
+  listener.next = head;
+  last.next = listener;
+  head.previous = listener;
 }
 
-export function removeAbortListener(hanging: AbortListener): void {
-  const { previous, next } = hanging;
+export function removeAbortListener(listener: AbortListener): void {
+  const { previous, next } = listener;
   if (previous === undefined || next === undefined) return;
   previous.next = next;
   next.previous = previous;
-  hanging.previous = undefined;
-  hanging.next = undefined;
+  listener.previous = undefined;
+  listener.next = undefined;
 }
 
-function newHub(signal: AbortSignal): AbortListener {
-  const hub: AbortListener = { cancel: () => {}, previous: undefined, next: undefined };
-  hub.previous = hub;
-  hub.next = hub;
-  hubs.set(signal, hub);
+function createList(signal: AbortSignal): AbortListener {
+  const head: AbortListener = { cancel: () => {}, previous: undefined, next: undefined };
+  head.previous = head;
+  head.next = head;
+  lists.set(signal, head);
   const abort = (): void => {
-    // Whoever is cancelled may end others, or begin new ones; those find the signal aborted.
-    for (let first = hub.next; first !== undefined && first !== hub; first = hub.next) {
+    // A cancelled call may remove others from the list, or start new ones, which find the signal aborted.
+    for (let first = head.next; first !== undefined && first !== head; first = head.next) {
       removeAbortListener(first);
       first.cancel();
     }
   };
   signal.addEventListener('abort', abort, { once: true });
-  return hub;
+  return head;
 }

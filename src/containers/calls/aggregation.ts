@@ -1,6 +1,6 @@
 /**
- * Runs the module's `aggregate` over the results of a fan-out, within the deadline. It is user code: what it throws is
- * CALL_FAILED. Without a definition on this node the parts stay parts.
+ * Runs the `aggregate` of a method over the results of a fan-out, within the deadline. It is user code: if it throws,
+ * the call ends with CALL_FAILED. Without the module on this node the caller gets the parts.
  */
 import {
   type Done,
@@ -20,8 +20,8 @@ import { errorText } from './route.ts';
 
 export class Aggregation {
   readonly #done: Done<CallResult>;
-  #late: Cancel = () => {};
-  #over = false;
+  #cancelDeadline: Cancel = () => {};
+  #hasEnded = false;
 
   constructor(done: Done<CallResult>) {
     this.#done = done;
@@ -30,20 +30,22 @@ export class Aggregation {
   /** `done` may be called before this returns. */
   start(aggregate: MethodSpec['aggregate'], parts: readonly SuccessfulPart[], clock: Clock, timeoutMs: number): void {
     if (aggregate === undefined) return this.#end(success({ parts }));
-    const made = attempted((): unknown => aggregate(parts.map(({ value }) => decodeValue(value))));
-    if (!made.ok) return this.#end(made);
-    if (!isPromise(made.value)) return this.#end(attempted(() => ({ value: encodeValue(made.value) })));
-    this.#late = clock.schedule(timeoutMs, () => this.#end(failure('DEADLINE', 'aggregate did not end in time')));
-    void this.#settle(made.value);
+    const result = tryOutcome((): unknown => aggregate(parts.map(({ value }) => decodeValue(value))));
+    if (!result.ok) return this.#end(result);
+    if (!isPromise(result.value)) return this.#end(tryOutcome(() => ({ value: encodeValue(result.value) })));
+    this.#cancelDeadline = clock.schedule(timeoutMs, () =>
+      this.#end(failure('DEADLINE', 'aggregate did not end in time')),
+    );
+    void this.#settle(result.value);
   }
 
   cancel(): void {
     this.#end(failure('CANCELLED'));
   }
 
-  async #settle(made: PromiseLike<unknown>): Promise<void> {
+  async #settle(result: PromiseLike<unknown>): Promise<void> {
     try {
-      const value = encodeValue(await made);
+      const value = encodeValue(await result);
       this.#end(success({ value }));
     } catch (error) {
       this.#end({ ok: false, error: failureOf(error) });
@@ -51,9 +53,9 @@ export class Aggregation {
   }
 
   #end(outcome: Outcome<CallResult>): void {
-    if (this.#over) return;
-    this.#over = true;
-    this.#late();
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#cancelDeadline();
     this.#done(outcome);
   }
 }
@@ -64,15 +66,15 @@ export function aggregateMethodOf(definition: ModuleDefinition | undefined, meth
   return typeof spec === 'object' ? spec.aggregate : undefined;
 }
 
-function attempted<T>(make: () => T): Outcome<T> {
+function tryOutcome<T>(run: () => T): Outcome<T> {
   try {
-    return success(make());
+    return success(run());
   } catch (error) {
     return { ok: false, error: failureOf(error) };
   }
 }
 
-/** All containers have run the method by now. */
+/** All containers have run the method, so state may have changed. */
 function failureOf(error: unknown): RemusterError {
   if (isRemusterError(error)) return withPossibleEffect(error);
   return new RemusterError('CALL_FAILED', `aggregate: ${errorText(error)}`, 'maybe');

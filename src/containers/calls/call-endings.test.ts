@@ -1,4 +1,4 @@
-/** Which answers end a call, which ones make it try again, and that every call ends in time, whatever its route. */
+/** Which errors end a call, which ones cause a retry, and that every call ends in time, whatever its route. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { type ErrorCode, success } from '../../base/errors.ts';
@@ -9,8 +9,8 @@ import { CallHarness } from '../../../test/support/containers/call-harness.ts';
 const names = ['a', 'b', 'c'] as const;
 const retryMs = 30_000;
 
-describe('refusals', () => {
-  const passing = [
+describe('the code of a refusal', () => {
+  const retryable = [
     'NO_QUORUM',
     'PLUGGED',
     'CAPACITY',
@@ -19,69 +19,69 @@ describe('refusals', () => {
     'STALE_TABLE',
     'UNKNOWN_CONTAINER',
   ] as const;
-  for (const code of [...passing, 'UNKNOWN_POOL', 'STORE_FAILED'] as const) {
-    test(`${code}: the call is sent again until the owner takes it`, () => {
-      const scene = new CallHarness(names, 3);
-      scene.seat('b').refuses = code;
-      const call = scene.call('a', { route: { id: 1 } });
-      scene.advance(2_000);
+  for (const code of [...retryable, 'UNKNOWN_POOL', 'STORE_FAILED'] as const) {
+    test(`${code}: the call is retried until the owner accepts it`, () => {
+      const harness = new CallHarness(names, 3);
+      harness.node('b').refusalCode = code;
+      const call = harness.call('a', { route: { id: 1 } });
+      harness.advance(2_000);
       assert.ok(!call.isOver);
-      scene.seat('b').refuses = undefined;
-      scene.advance(1_000);
+      harness.node('b').refusalCode = undefined;
+      harness.advance(1_000);
       assert.equal(call.code, 'ok');
-      assert.equal(scene.ran.length, 1);
+      assert.equal(harness.ran.length, 1);
     });
   }
 
   const final = ['CALL_FAILED', 'UNKNOWN_METHOD', 'BAD_ARGUMENT', 'TOO_LARGE', 'STORE_FULL', 'PRECONDITION'] as const;
   for (const code of final) {
-    test(`${code}: is the answer, wherever the owner is`, () => {
-      const scene = new CallHarness(names, 3);
-      scene.seat('a').refuses = code;
-      scene.seat('b').refuses = code;
-      const there = scene.call('a', { route: { id: 1 } });
-      const here = scene.call('a', { route: { id: 0 } });
-      scene.advance(5);
+    test(`${code}: the call ends with it, wherever the owner is`, () => {
+      const harness = new CallHarness(names, 3);
+      harness.node('a').refusalCode = code;
+      harness.node('b').refusalCode = code;
+      const there = harness.call('a', { route: { id: 1 } });
+      const here = harness.call('a', { route: { id: 0 } });
+      harness.advance(5);
       assert.equal(there.code, code);
-      assert.equal(there.words, 'not now');
+      assert.equal(there.message, 'not now');
       assert.equal(here.code, code);
-      assert.equal(scene.sendings(), 1);
+      assert.equal(harness.sentCount(), 1);
     });
   }
 
-  test('#722: a call that is refused for half a minute costs a bounded number of messages', () => {
+  test('#722: a call that is refused for 30 s sends a bounded number of messages', () => {
     for (const code of ['CAPACITY', 'PLUGGED', 'STALE_TABLE'] as const satisfies readonly ErrorCode[]) {
-      const scene = new CallHarness(names, 3);
-      scene.seat('b').refuses = code;
-      const call = scene.call('a', { route: { id: 1 } });
-      scene.advance(retryMs + 1_000);
+      const harness = new CallHarness(names, 3);
+      harness.node('b').refusalCode = code;
+      const call = harness.call('a', { route: { id: 1 } });
+      harness.advance(retryMs + 1_000);
       assert.equal(call.code, 'NETWORK_TIMEOUT');
-      assert.match(call.words, new RegExp(code));
-      assert.ok(scene.sendings() < 120, `${scene.sendings()} messages`);
+      assert.match(call.message, new RegExp(code));
+      assert.ok(harness.sentCount() < 120, `${harness.sentCount()} messages`);
     }
   });
 
-  test('arguments that no message can carry are TOO_LARGE', () => {
-    const scene = new CallHarness(names, 3);
-    const call = scene.call('a', { route: { id: 1 }, args: new Uint8Array(10_000_001) });
+  test('TOO_LARGE: ends a call whose arguments exceed a message', () => {
+    const harness = new CallHarness(names, 3);
+    const call = harness.call('a', { route: { id: 1 }, args: new Uint8Array(10_000_001) });
     assert.equal(call.code, 'TOO_LARGE');
-    assert.equal(scene.sent.length, 0);
+    assert.equal(harness.sent.length, 0);
   });
 
-  test('of arguments and results up to 10 MB nothing is lost', () => {
-    const scene = new CallHarness(names, 3);
+  test('ok: arguments and results of up to 10 MB arrive complete', () => {
+    const harness = new CallHarness(names, 3);
     const value = encodeValue(new Uint8Array(9_999_900).fill(7));
-    scene.seat('b').manner = ({ args }, _run, done) => {
+    harness.node('b').script = ({ args }, _run, done) => {
       done(success({ value: args }));
       return undefined;
     };
-    const call = scene.call('a', { route: { id: 1 }, args: value });
-    scene.advance(5);
+    const call = harness.call('a', { route: { id: 1 }, args: value });
+    harness.advance(5);
     assert.deepEqual(call.value, new Uint8Array(9_999_900).fill(7));
   });
 });
 
-describe('L4 and #617: every call ends within 30 s and one more, whatever its route', () => {
+describe('L4 and #617: every call ends within 31 s, whatever its route', () => {
   const routes: Readonly<Record<string, Route>> = {
     hash: { hash: 'user:42' },
     number: { hash: 42 },
@@ -91,44 +91,44 @@ describe('L4 and #617: every call ends within 30 s and one more, whatever its ro
     node: { node: 'b' },
     local: { local: true },
   };
-  const troubles: Readonly<Record<string, (scene: CallHarness) => void>> = {
-    'all others are dead': (scene) => names.forEach((name) => name !== 'a' && scene.kill(name)),
-    'all others are frozen': (scene) => scene.seats.forEach((seat) => (seat.isFrozen = seat.name !== 'a')),
-    'nobody owns anything': (scene) => [0, 1, 2].forEach((container) => scene.own(container, undefined)),
-    'everybody refuses': (scene) => scene.seats.forEach((seat) => (seat.refuses = 'PLUGGED')),
-    'replies are lost': (scene) => void (scene.loses = () => true),
+  const faults: Readonly<Record<string, (harness: CallHarness) => void>> = {
+    'all others are dead': (harness) => names.forEach((name) => name !== 'a' && harness.kill(name)),
+    'all others are frozen': (harness) => harness.nodes.forEach((node) => (node.isFrozen = node.name !== 'a')),
+    'no container has an owner': (harness) => [0, 1, 2].forEach((container) => harness.setOwner(container, undefined)),
+    'all owners refuse': (harness) => harness.nodes.forEach((node) => (node.refusalCode = 'PLUGGED')),
+    'replies are lost': (harness) => void (harness.losesReply = () => true),
   };
   for (const [mode, route] of Object.entries(routes)) {
-    for (const [trouble, begin] of Object.entries(troubles)) {
-      test(`${mode}, when ${trouble}`, () => {
-        const scene = new CallHarness(names, 3);
-        begin(scene);
-        const call = scene.call('a', { route });
-        scene.advance(retryMs + 1_000);
+    for (const [fault, inject] of Object.entries(faults)) {
+      test(`${mode}, when ${fault}`, () => {
+        const harness = new CallHarness(names, 3);
+        inject(harness);
+        const call = harness.call('a', { route });
+        harness.advance(retryMs + 1_000);
         assert.equal(call.endings.length, 1);
-        assert.equal(scene.seat('a').calls.open, 0);
-        assert.equal(scene.seat('a').table.watched, 0);
+        assert.equal(harness.node('a').calls.open, 0);
+        assert.equal(harness.node('a').table.watched, 0);
       });
     }
   }
 
-  test('a shorter limit of one call counts for that call', () => {
-    const scene = new CallHarness(names, 3);
-    scene.kill('b');
-    const call = scene.call('a', { route: { id: 1 }, retryTimeoutMs: 2_000 });
-    scene.advance(2_100);
+  test('a shorter retry limit of a call counts for that call', () => {
+    const harness = new CallHarness(names, 3);
+    harness.kill('b');
+    const call = harness.call('a', { route: { id: 1 }, retryTimeoutMs: 2_000 });
+    harness.advance(2_100);
     assert.equal(call.code, 'NETWORK_TIMEOUT');
   });
 
-  test('more calls than fit are refused before anything is done', () => {
-    const scene = new CallHarness(names, 3, { callsMax: 2 });
-    scene.seat('b').isFrozen = true;
-    scene.call('a', { route: { id: 1 } });
-    scene.call('a', { route: { id: 1 } });
-    const third = scene.call('a', { route: { id: 0 } });
+  test('calls beyond the maximum are refused before anything runs', () => {
+    const harness = new CallHarness(names, 3, { callsMax: 2 });
+    harness.node('b').isFrozen = true;
+    harness.call('a', { route: { id: 1 } });
+    harness.call('a', { route: { id: 1 } });
+    const third = harness.call('a', { route: { id: 0 } });
     assert.equal(third.code, 'CAPACITY');
-    assert.equal(scene.ran.length, 0);
-    scene.advance(31_000);
-    assert.equal(scene.call('a', { route: { id: 0 } }).code, 'ok');
+    assert.equal(harness.ran.length, 0);
+    harness.advance(31_000);
+    assert.equal(harness.call('a', { route: { id: 0 } }).code, 'ok');
   });
 });

@@ -27,7 +27,7 @@ export function routeFromWire({ mode, key, number, count }: WireRoute): Route {
   if (mode === 'number' && number !== undefined) return { hash: number };
   if (mode === 'id' && number !== undefined) return { id: number };
   if (mode === 'range' && number !== undefined && count !== undefined) return { range: [number, count] };
-  throw new RemusterError('BAD_ARGUMENT', `the route of a call says ${mode} and not which`);
+  throw new RemusterError('BAD_ARGUMENT', `malformed route: mode ${mode} lacks its key or number`);
 }
 
 export function routeCallToMessage(call: RoutedCall): CallMessageOf<'routeCall'> {
@@ -44,7 +44,7 @@ export function routeCallToMessage(call: RoutedCall): CallMessageOf<'routeCall'>
   };
 }
 
-/** To the owner of one container. `version`: of the sender's entry of the address table. */
+/** The message to the owner of one container. `version`: that of the entry in the address table of the sender. */
 export function encodeContainerCall(
   { id, lowestPending, method, args }: Pick<RoutedCall, 'id' | 'lowestPending' | 'method' | 'args'>,
   pool: KnownPool,
@@ -66,7 +66,7 @@ export function encodeContainerCall(
   });
 }
 
-/** `timeoutMs` is what is left of the deadline that travelled with it. */
+/** `timeoutMs`: the rest of the deadline that arrived with the message. */
 export function routeCallFromMessage(message: CallMessageOf<'routeCall'>, timeoutMs: number): RoutedCall {
   const { pool, method, args, lowestPending, retryTimeoutMs } = message;
   return {
@@ -100,24 +100,24 @@ export function routeCallReplyOf(outcome: Outcome<CallResult>): CallMessageOf<'r
     return { ...nothing, kind: 'routeCallReply', code, message: truncateErrorText(message), stateChanged };
   }
   const result = outcome.value;
-  if ('flow' in result) return { ...nothing, kind: 'routeCallReply', stream: true };
+  if ('stream' in result) return { ...nothing, kind: 'routeCallReply', stream: true };
   if ('value' in result) return { ...nothing, kind: 'routeCallReply', value: result.value };
   return { ...nothing, kind: 'routeCallReply', parts: result.parts.map(partToWire) };
 }
 
-/** The third is what a client that is told of a flow does next: it opens one. */
+/** `stream`: the method is a generator, so the client opens a result stream. */
 export function callResultOfReply(
   message: CallMessageOf<'routeCallReply'>,
-): Outcome<Exclude<CallResult, { flow: unknown }> | { readonly flow: true }> {
-  const { value, parts, stream: flow, code, message: words, stateChanged = 'maybe' } = message;
-  if (code !== undefined) return failure(parseErrorCode(code), words, stateChanged);
-  if (flow === true) return success({ flow });
+): Outcome<Exclude<CallResult, { stream: unknown }> | { readonly stream: true }> {
+  const { value, parts, stream, code, message: text, stateChanged = 'maybe' } = message;
+  if (code !== undefined) return failure(parseErrorCode(code), text, stateChanged);
+  if (stream === true) return success({ stream });
   if (value !== undefined) return success({ value });
   if (parts !== undefined) return success({ parts: parts.map(partFromWire) });
-  return failure('MALFORMED', 'the answer to a call says nothing');
+  return failure('MALFORMED', 'malformed routeCallReply: it has no value, parts, stream or code');
 }
 
-/** A message that breaks a bound is an outcome, and not thrown. */
+/** A message that exceeds a bound is a failure; it does not throw. */
 export function encodeCallMessage(message: Parameters<typeof encodeMessage>[0]): Outcome<Uint8Array> {
   try {
     return success(encodeMessage(message));
@@ -127,18 +127,18 @@ export function encodeCallMessage(message: Parameters<typeof encodeMessage>[0]):
   }
 }
 
-/** The sentence of an error as a message may carry it. */
-export function truncateErrorText(words: string): string {
-  const wellFormed = words.toWellFormed();
-  // Three bytes at most for each unit of UTF-16.
-  return wellFormed.length * 3 <= errorTextBytesMax ? wellFormed : cut(wellFormed);
+/** The text of an error, well-formed and within the bound of a message. */
+export function truncateErrorText(text: string): string {
+  const wellFormed = text.toWellFormed();
+  // UTF-8 has at most three bytes per UTF-16 unit.
+  return wellFormed.length * 3 <= errorTextBytesMax ? wellFormed : truncateUtf8(wellFormed);
 }
 
 const encoder = new TextEncoder();
 
-function cut(words: string): string {
-  const { read } = encoder.encodeInto(words, new Uint8Array(errorTextBytesMax));
-  return words.slice(0, read);
+function truncateUtf8(text: string): string {
+  const { read } = encoder.encodeInto(text, new Uint8Array(errorTextBytesMax));
+  return text.slice(0, read);
 }
 
 function partToWire(part: ContainerCallResult): WireCallPart {

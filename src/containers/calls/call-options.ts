@@ -1,26 +1,26 @@
-/** Time-outs, backoff and bounds of calls. Only numbers. */
+/** Timeouts, backoff and bounds of calls. Only numbers. */
 
 export type CallRouterOptions = {
-  /** How long an owner is looked for while nobody has the call in hand; then NETWORK_TIMEOUT. */
+  /** How long a call retries while no owner confirms that it has the call; then NETWORK_TIMEOUT. */
   readonly retryTimeoutMs: number;
-  /** Of a call that names none. */
+  /** Deadline of a call without one. */
   readonly callTimeoutMs: number;
-  /** After so long without an answer the owner is asked whether it has the call. */
+  /** After so long without a reply the caller asks the owner whether it has the call. */
   readonly probeAfterMs: number;
-  /** After so long without an answer the table is watched for another owner: most calls are over by then. */
+  /** After so long without a reply the call watches the table for another owner; most calls have ended by then. */
   readonly watchAfterMs: number;
   readonly backoffMsMin: number;
   readonly backoffMsMax: number;
-  /** How long a pool that nobody here has heard of may still turn up: it may have been created a moment ago. */
+  /** How long a call waits for an unknown pool: it may have been created a moment ago. */
   readonly poolWaitMs: number;
-  /** How many containers of one node are asked at once by one call. */
-  readonly neighbourhood: number;
-  /** Calls of this node that have not ended, and containers that were asked; more are refused with CAPACITY. */
+  /** Containers of one owner that one fan-out calls at once. */
+  readonly callsPerOwnerMax: number;
+  /** Open calls of this node, and open calls of single containers; more are refused with CAPACITY. */
   readonly callsMax: number;
-  /** What the answers to one call of many containers may add up to. */
-  readonly gatheredBytesMax: number;
-  /** Flows that this node sends to others. */
-  readonly flowsMax: number;
+  /** Bytes of all results of one fan-out. */
+  readonly resultBytesMax: number;
+  /** Result streams that this node sends to others. */
+  readonly streamsMax: number;
 };
 
 export const callRouterDefaults: CallRouterOptions = {
@@ -31,8 +31,8 @@ export const callRouterDefaults: CallRouterOptions = {
   backoffMsMin: 20,
   backoffMsMax: 500,
   poolWaitMs: 1_000,
-  neighbourhood: 32,
+  callsPerOwnerMax: 32,
   callsMax: 65_536,
-  gatheredBytesMax: 67_108_864,
-  flowsMax: 1_024,
+  resultBytesMax: 67_108_864,
+  streamsMax: 1_024,
 };

@@ -1,4 +1,4 @@
-/** All calls of one node: resolves the route, bounds what is under way, combines results. Every call ends. */
+/** All calls of one node: resolves routes, bounds the open calls, combines results. Every call ends. */
 import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import { type Done, type Outcome, RemusterError, failure, isRemusterError, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -9,8 +9,8 @@ import { decodeValue } from '../../messages/codec/value.ts';
 import type { CallOutput, CallResult, CallSession, ContainerCalls, KnownPool, RoutedCall } from '../contract.ts';
 import type { ModuleDefinition, Route } from '../module.ts';
 import { Aggregation, aggregateMethodOf } from './aggregation.ts';
-import { CallTimerList } from './alarms.ts';
-import { CallablePools } from './callable-pools.ts';
+import { CallTimerList } from './call-timer-list.ts';
+import { CallablePoolWait, CallablePools } from './callable-pools.ts';
 import { readResultStream } from './result-stream-reader.ts';
 import { FanOut } from './fan-out.ts';
 import { type CallRouterOptions, callRouterDefaults } from './call-options.ts';
@@ -23,7 +23,6 @@ import {
   type ContainerTarget,
   type CancellableCall,
 } from './container-call.ts';
-import { CallablePoolWait } from './pool-search.ts';
 import { type ResolvedRoute, dynamicRoute, directContainer, resolveRoute } from './route.ts';
 import { CallServer } from './call-server.ts';
 import { CallerSession } from './caller-session.ts';
@@ -38,27 +37,27 @@ export type CallRouterPorts = ContainerCallPorts & {
 
 const sessionsMax = 1_000;
 
-const nothing: CancellableCall = { cancel: () => {} };
+const endedCall: CancellableCall = { cancel: () => {} };
 
 export class CallRouter implements ContainerCalls {
   readonly #ports: CallRouterPorts;
   readonly #options: CallRouterOptions;
-  readonly #site: ContainerCallContext;
+  readonly #context: ContainerCallContext;
   readonly #pools: CallablePools;
-  readonly #desk: CallServer;
+  readonly #server: CallServer;
   readonly #sessions = new BoundedLru<string, CallSession>(sessionsMax);
   /** Calls that have not ended. */
   readonly #tally = { open: 0 };
-  /** Counts sessions, so that two of one name never share a call id. */
-  #serial = 0;
+  /** Part of the session name, so that two sessions of one name never share a call id. */
+  #sessionCount = 0;
 
   constructor(ports: CallRouterPorts, options: Partial<CallRouterOptions> = {}) {
     this.#ports = ports;
     this.#options = { ...callRouterDefaults, ...options };
     this.#pools = new CallablePools(ports, this.#options.retryTimeoutMs);
-    const alarms = new CallTimerList(ports.clock);
-    this.#site = { ports, options: this.#options, alarms, openStream: (...flow) => this.#flowFrom(...flow) };
-    this.#desk = new CallServer({ ports, calls: this, flowsMax: this.#options.flowsMax });
+    const timers = new CallTimerList(ports.clock);
+    this.#context = { ports, options: this.#options, timers, openStream: (...args) => this.#openStream(...args) };
+    this.#server = new CallServer({ ports, calls: this, streamsMax: this.#options.streamsMax });
   }
 
   /** Calls that have not ended. */
@@ -66,78 +65,78 @@ export class CallRouter implements ContainerCalls {
     return this.#tally.open;
   }
 
-  /** `done` may be called before this returns: a container of this node may answer at once. */
+  /** `done` may be called before this returns: a container of this node may reply at once. */
   call(call: RoutedCall, done: Done<CallResult>): Cancel {
-    const running = this.#begin(call, { complete: done });
+    const running = this.#start(call, { complete: done });
     return () => running.cancel();
   }
 
-  #begin(call: RoutedCall, hearer: Completion<CallResult>): CancellableCall {
-    // A call of many containers waits for many of them.
-    if (this.#tally.open >= this.#options.callsMax || this.#site.alarms.size >= this.#options.callsMax) {
+  #start(call: RoutedCall, completion: Completion<CallResult>): CancellableCall {
+    // The timers count the calls of single containers: a fan-out is many of them.
+    if (this.#tally.open >= this.#options.callsMax || this.#context.timers.size >= this.#options.callsMax) {
       this.#ports.count('calls.refused');
-      hearer.complete(failure('CAPACITY', `${this.#options.callsMax} calls are under way already`));
-      return nothing;
+      completion.complete(failure('CAPACITY', `this node has ${this.#options.callsMax} open calls, its maximum`));
+      return endedCall;
     }
     this.#tally.open += 1;
     const pool = this.#pools.get(call.pool);
     const container = pool === undefined ? undefined : directContainer(call.route, pool);
     if (pool !== undefined && container !== undefined) {
-      const part = new ContainerCall(this.#site, pool, container, call, hearer, this.#tally);
+      const part = new ContainerCall(this.#context, pool, container, call, completion, this.#tally);
       part.start();
       return part;
     }
     const ended: Done<CallResult> = (outcome) => {
       this.#tally.open -= 1;
-      hearer.complete(outcome);
+      completion.complete(outcome);
     };
-    // The pieces of such a call replace each other.
+    // Search, fan-out and aggregation follow each other; `now` is the one to cancel.
     const running: { now: CancellableCall | undefined } = { now: undefined };
     if (pool !== undefined) this.#route(call, pool, running, ended);
-    else this.#search(call, running, ended);
+    else this.#waitForPool(call, running, ended);
     return { cancel: () => running.now?.cancel() };
   }
 
-  /** Somebody is told by this node that the pool with that number is there: calls of it wait until the table has it. */
+  /** This node has confirmed the creation of the pool: calls wait until the address table has it. */
   expectPool(pool: string, major: number): void {
     this.#pools.expectPool(pool, major);
   }
 
-  /** The same one for the same name, unless it was not asked for in a long time. */
+  /** Returns the same session for the same name; sessions not used for long are forgotten. */
   session(name: string): CallSession {
     const known = this.#sessions.get(name);
     if (known !== undefined) return known;
     const { self } = this.#ports;
     const { callTimeoutMs } = this.#options;
-    this.#serial += 1;
-    const parts = { self, name, serial: this.#serial, callTimeoutMs };
-    const session = new CallerSession({ ...parts, begin: (call, hearer) => this.#begin(call, hearer) });
+    this.#sessionCount += 1;
+    const parts = { self, name, serial: this.#sessionCount, callTimeoutMs };
+    const session = new CallerSession({ ...parts, start: (call, completion) => this.#start(call, completion) });
     this.#sessions.set(name, session);
     return session;
   }
 
-  /** For the node's service: false when the message is none of ours. */
+  /** Handles a message of the call protocol; false for any other message. */
   handle(from: Identity, message: Message, remainingMs: number, reply: Done<Uint8Array>): boolean {
-    return this.#desk.handle(from, message as CallMessage, remainingMs, reply);
+    return this.#server.handle(from, message as CallMessage, remainingMs, reply);
   }
 
-  /** For the node's service: a stream that began with this message. */
+  /** Handles a stream that was opened with this message. */
   openedResultStream(from: Identity, opening: CallMessageOf<'openResultStream'>, stream: ByteStream): ByteStreamEvents {
-    return this.#desk.openedResultStream(from, opening, stream);
+    return this.#server.openedResultStream(from, opening, stream);
   }
 
-  /** A pool of which nobody here has heard, or only of one of that name that goes, may have been created a moment ago. */
-  #search(call: RoutedCall, running: { now: CancellableCall | undefined }, ended: Done<CallResult>): void {
+  /** The pool is unknown or being deleted, but a pool of that name may have been created a moment ago. */
+  #waitForPool(call: RoutedCall, running: { now: CancellableCall | undefined }, ended: Done<CallResult>): void {
     const { clock, table } = this.#ports;
     const { poolWaitMs, retryTimeoutMs } = this.#options;
-    // A node that has just begun knows nothing yet; what it has told somebody is there, however late its table is.
-    const isThere = table.version === 0 || this.#pools.isExpected(call.pool);
-    const patienceMs = isThere ? (call.retryTimeoutMs ?? retryTimeoutMs) : poolWaitMs;
+    // A node that has just started has no table yet. A pool whose creation this node has confirmed exists.
+    const isCreated = table.version === 0 || this.#pools.isExpected(call.pool);
+    const searchMs = isCreated ? (call.retryTimeoutMs ?? retryTimeoutMs) : poolWaitMs;
     const startMs = clock.nowMs();
     running.now = new CallablePoolWait(
       { clock, pools: this.#pools },
       call.pool,
-      Math.min(call.timeoutMs, patienceMs),
+      Math.min(call.timeoutMs, searchMs),
       (outcome) => {
         if (!outcome.ok) return ended(outcome);
         const timeoutMs = Math.max(0, call.timeoutMs - (clock.nowMs() - startMs));
@@ -152,19 +151,19 @@ export class CallRouter implements ContainerCalls {
     running: { now: CancellableCall | undefined },
     ended: Done<CallResult>,
   ): void {
-    const resolved = this.#resolved(call, pool);
+    const resolved = this.#resolve(call, pool);
     if (!resolved.ok) return ended(resolved);
     const { first, isFanOut } = resolved.value;
-    if (isFanOut) return this.#gather(call, pool, resolved.value, running, ended);
-    const part = new ContainerCall(this.#site, pool, first, call, { complete: ended });
+    if (isFanOut) return this.#fanOut(call, pool, resolved.value, running, ended);
+    const part = new ContainerCall(this.#context, pool, first, call, { complete: ended });
     running.now = part;
     part.start();
   }
 
-  #resolved(call: RoutedCall, pool: KnownPool): Outcome<ResolvedRoute> {
+  #resolve(call: RoutedCall, pool: KnownPool): Outcome<ResolvedRoute> {
     const { self, table, hosting } = this.#ports;
     try {
-      const route = 'dynamic' in call.route ? this.#chosen(call, pool) : call.route;
+      const route = 'dynamic' in call.route ? this.#dynamicRoute(call, pool) : call.route;
       const nodeByName = (name: string): NodeId | undefined => this.#ports.nodeByName(name);
       return success(resolveRoute(route, pool, { self: self.id, table, hosting, nodeByName }));
     } catch (error) {
@@ -173,13 +172,13 @@ export class CallRouter implements ContainerCalls {
     }
   }
 
-  #chosen({ method, args }: RoutedCall, pool: KnownPool): Route {
+  #dynamicRoute({ method, args }: RoutedCall, pool: KnownPool): Route {
     const definition = this.#definition(pool);
     const { module } = pool.record;
     if (definition === undefined)
       throw new RemusterError(
         'PRECONDITION',
-        `the module ${module} is not loaded on this node: ask one that has it`,
+        `module ${module} is not loaded on this node: send the call to a node that has it`,
         'no',
       );
     const list = decodeValue(args);
@@ -190,34 +189,34 @@ export class CallRouter implements ContainerCalls {
     return this.#ports.modules.get(record.module, record.moduleVersion);
   }
 
-  #gather(
+  #fanOut(
     call: RoutedCall,
     pool: KnownPool,
     { first, count }: ResolvedRoute,
     running: { now: CancellableCall | undefined },
     ended: Done<CallResult>,
   ): void {
-    const { neighbourhood, gatheredBytesMax: bytesMax } = this.#options;
+    const { callsPerOwnerMax, resultBytesMax: bytesMax } = this.#options;
     const { clock } = this.#ports;
     const startMs = clock.nowMs();
     const ask = (container: number, done: Done<CallOutput>): ContainerCall => {
-      const part = new ContainerCall(this.#site, pool, container, call, { complete: done });
+      const part = new ContainerCall(this.#context, pool, container, call, { complete: done });
       part.start();
       return part;
     };
     const ownerOf = (container: number): NodeId | undefined => this.#ports.table.ownerOf(pool, container);
-    const gathering = new FanOut({ first, count, neighbourhood, bytesMax, call: ask, ownerOf }, (outcome) => {
+    const fanOut = new FanOut({ first, count, callsPerOwnerMax, bytesMax, call: ask, ownerOf }, (outcome) => {
       if (!outcome.ok) return ended(outcome);
       const aggregation = new Aggregation(ended);
       running.now = aggregation;
       const leftMs = Math.max(0, call.timeoutMs - (clock.nowMs() - startMs));
       aggregation.start(aggregateMethodOf(this.#definition(pool), call.method), outcome.value, clock, leftMs);
     });
-    running.now = gathering;
-    gathering.start();
+    running.now = fanOut;
+    fanOut.start();
   }
 
-  #flowFrom(
+  #openStream(
     to: Address,
     { pool, container }: ContainerTarget,
     call: ContainerCallRequest,

@@ -1,6 +1,6 @@
 /**
- * Answers other nodes: runs calls for its own containers, routes calls for clients, reports the status of a call. Keeps
- * only the number of open result streams.
+ * Handles call messages of other nodes and clients: runs calls of its own containers, routes calls of clients, reports
+ * the status of a call. Its only state is the number of open result streams.
  */
 import {
   type Done,
@@ -39,25 +39,25 @@ export type CallServerParts = {
     readonly hosting: ContainerHosting | undefined;
   };
   readonly calls: Pick<ContainerCalls, 'call'>;
-  readonly flowsMax: number;
+  readonly streamsMax: number;
 };
 
-const nothing: Cancel = () => {};
+const notCancellable: Cancel = () => {};
 
 export class CallServer {
   readonly #parts: CallServerParts;
-  #flows = 0;
+  #openStreams = 0;
 
   constructor(parts: CallServerParts) {
     this.#parts = parts;
   }
 
-  /** False when the message is none of ours. */
+  /** False for a message of another protocol. */
   handle(_from: Identity, message: CallMessage, remainingMs: number, reply: Done<Uint8Array>): boolean {
-    if (message.kind === 'call') this.#run(message, remainingMs, reply);
-    else if (message.kind === 'routeCall') this.#find(message, remainingMs, reply);
+    if (message.kind === 'call') this.#runCall(message, remainingMs, reply);
+    else if (message.kind === 'routeCall') this.#routeCall(message, remainingMs, reply);
     else if (message.kind === 'queryCallStatus')
-      reply(encodeCallMessage({ kind: 'queryCallStatusReply', status: this.#standing(message) }));
+      reply(encodeCallMessage({ kind: 'queryCallStatusReply', status: this.#callStatus(message) }));
     else return false;
     return true;
   }
@@ -67,93 +67,97 @@ export class CallServer {
     opening: CallMessageOf<'openResultStream'>,
     stream: ByteStream,
   ): ByteStreamEvents {
-    const { ports, flowsMax } = this.#parts;
-    const isTooMuch = this.#flows >= flowsMax;
-    this.#flows += 1;
+    const { ports, streamsMax } = this.#parts;
+    const isFull = this.#openStreams >= streamsMax;
+    this.#openStreams += 1;
     const writer = new ResultStreamWriter(stream, {
       clock: ports.clock,
       timeoutMs: opening.timeoutMs,
-      ended: () => (this.#flows -= 1),
-      begin: (args, done) => {
-        if (!isTooMuch) return this.#beginFlow(opening, args, done);
-        done(failure('CAPACITY', `this node sends ${flowsMax} flows already`));
-        return nothing;
+      ended: () => (this.#openStreams -= 1),
+      start: (args, done) => {
+        if (!isFull) return this.#startStream(opening, args, done);
+        done(failure('CAPACITY', `this node sends ${streamsMax} result streams, its maximum`));
+        return notCancellable;
       },
     });
     return writer.events;
   }
 
-  #run(message: CallMessageOf<'call'>, remainingMs: number, reply: Done<Uint8Array>): void {
+  #runCall(message: CallMessageOf<'call'>, remainingMs: number, reply: Done<Uint8Array>): void {
     const { table, hosting } = this.#parts.ports;
     const { container, method, args, lowestPending } = message;
     const pool = table.poolByNumber(message.pool);
-    const answer = (outcome: Outcome<CallOutput>): void => reply(this.#answerOf(message, outcome));
-    if (pool === undefined) return answer(failure('UNKNOWN_POOL', `there is no pool number ${message.pool}`));
-    if (hosting === undefined) return answer(failure('STALE_TABLE', 'this node owns no containers'));
-    hosting.call({ pool, container, method, args, id: callIdFields(message), lowestPending, remainingMs }, answer);
+    const sendReply = (outcome: Outcome<CallOutput>): void => reply(this.#replyTo(message, outcome));
+    if (pool === undefined) return sendReply(failure('UNKNOWN_POOL', `there is no pool with number ${message.pool}`));
+    if (hosting === undefined) return sendReply(failure('STALE_TABLE', 'this node owns no containers'));
+    hosting.call({ pool, container, method, args, id: callIdFields(message), lowestPending, remainingMs }, sendReply);
   }
 
-  #answerOf(message: CallMessageOf<'call'>, outcome: Outcome<CallOutput>): Outcome<Uint8Array> {
+  #replyTo(message: CallMessageOf<'call'>, outcome: Outcome<CallOutput>): Outcome<Uint8Array> {
     const { table } = this.#parts.ports;
     const pool = table.poolByNumber(message.pool);
     const version = pool === undefined ? 0 : table.versionOf(pool, message.container);
     if (outcome.ok) {
       const value = 'value' in outcome.value ? outcome.value.value : undefined;
-      // It has not begun: whoever opens the flow has it made anew.
+      // The generator has not started: opening the result stream calls the method again.
       discardOutput(outcome.value);
       const bytes = encodeCallMessage({ kind: 'callReply', version, value });
-      return bytes.ok ? bytes : this.#answerOf(message, failedAfterRun(bytes.error));
+      return bytes.ok ? bytes : this.#replyTo(message, failedAfterRun(bytes.error));
     }
-    const { code, message: words, stateChanged } = outcome.error;
+    const { code, message: text, stateChanged } = outcome.error;
     const isStale = code === 'STALE_TABLE' && pool !== undefined;
     const owner = isStale ? table.ownerOf(pool, message.container) : undefined;
     return encodeCallMessage({
       kind: 'callError',
       code,
-      message: truncateErrorText(words),
+      message: truncateErrorText(text),
       owner,
       version: isStale ? version : 0,
       stateChanged,
     });
   }
 
-  #find(message: CallMessageOf<'routeCall'>, remainingMs: number, reply: Done<Uint8Array>): void {
-    const told = (outcome: Outcome<CallResult>): void => {
-      if (outcome.ok && 'flow' in outcome.value) discardOutput(outcome.value);
+  #routeCall(message: CallMessageOf<'routeCall'>, remainingMs: number, reply: Done<Uint8Array>): void {
+    const sendReply = (outcome: Outcome<CallResult>): void => {
+      if (outcome.ok && 'stream' in outcome.value) discardOutput(outcome.value);
       const bytes = encodeCallMessage(routeCallReplyOf(outcome));
       reply(bytes.ok ? bytes : encodeCallMessage(routeCallReplyOf(failedAfterRun(bytes.error))));
     };
-    const wanted = attempted(() => routeCallFromMessage(message, remainingMs));
-    if (wanted.ok) this.#parts.calls.call(wanted.value, told);
-    else told(wanted);
+    const routed = attempted(() => routeCallFromMessage(message, remainingMs));
+    if (routed.ok) this.#parts.calls.call(routed.value, sendReply);
+    else sendReply(routed);
   }
 
-  #standing(message: CallMessageOf<'queryCallStatus'>): 'waiting' | 'running' | 'unknown' {
+  #callStatus(message: CallMessageOf<'queryCallStatus'>): 'waiting' | 'running' | 'unknown' {
     const { table, hosting } = this.#parts.ports;
     const pool = table.poolByNumber(message.pool);
     if (pool === undefined || hosting === undefined) return 'unknown';
     return hosting.callStatus({ pool, container: message.container, id: callIdFields(message) });
   }
 
-  #beginFlow(opening: CallMessageOf<'openResultStream'>, args: Uint8Array, done: Done<CallOutput>): Cancel {
+  #startStream(opening: CallMessageOf<'openResultStream'>, args: Uint8Array, done: Done<CallOutput>): Cancel {
     const { pool, method, lowestPending, timeoutMs, retryTimeoutMs, hops } = opening;
     const route = attempted(() => routeFromWire(opening.route));
     if (!route.ok) {
       done(route);
-      return nothing;
+      return notCancellable;
     }
     const id = callIdFields(opening);
-    if (hops > 0) return this.#ownFlow({ route: route.value, pool, method, args, id, lowestPending, timeoutMs }, done);
+    if (hops > 0)
+      return this.#startLocalStream({ route: route.value, pool, method, args, id, lowestPending, timeoutMs }, done);
     const call = { pool, method, args, route: route.value, id, lowestPending, timeoutMs, retryTimeoutMs };
     return this.#parts.calls.call(call, (outcome) => {
       if (!outcome.ok) return done(outcome);
-      if ('parts' in outcome.value) return done(failure('BAD_ARGUMENT', 'a flow comes from one container', 'maybe'));
+      if ('parts' in outcome.value)
+        return done(
+          failure('BAD_ARGUMENT', 'a result stream comes from one container: the route names several', 'maybe'),
+        );
       done(success(outcome.value));
     });
   }
 
-  #ownFlow(
-    flow: Omit<IncomingCall, 'pool' | 'container' | 'remainingMs'> & {
+  #startLocalStream(
+    call: Omit<IncomingCall, 'pool' | 'container' | 'remainingMs'> & {
       readonly pool: string;
       readonly timeoutMs: number;
       readonly route: ReturnType<typeof routeFromWire>;
@@ -161,17 +165,17 @@ export class CallServer {
     done: Done<CallOutput>,
   ): Cancel {
     const { table, hosting } = this.#parts.ports;
-    const { route, method, args, id, lowestPending, timeoutMs } = flow;
-    const pool = table.pool(flow.pool);
+    const { route, method, args, id, lowestPending, timeoutMs } = call;
+    const pool = table.pool(call.pool);
     if (pool === undefined || hosting === undefined || !('id' in route)) {
-      done(failure('STALE_TABLE', 'this node does not own that container'));
-      return nothing;
+      done(failure('STALE_TABLE', 'this node does not own the container'));
+      return notCancellable;
     }
     return hosting.call({ pool, container: route.id, method, args, id, lowestPending, remainingMs: timeoutMs }, done);
   }
 }
 
-/** What it gave cannot be sent. */
+/** The method has run, but its result cannot be sent. */
 function failedAfterRun(error: RemusterError): Outcome<never> {
   return { ok: false, error: withPossibleEffect(error) };
 }

@@ -1,6 +1,6 @@
 /**
- * A caller in this process: numbers its calls, tracks the lowest outstanding one, encodes and decodes values. Its call
- * ids are unique across restarts.
+ * A caller in this process: numbers its calls, tracks the lowest outstanding one, encodes arguments and decodes
+ * results. Its call ids are unique across restarts.
  */
 import { type Outcome, RemusterError, isRemusterError, withStateChanged } from '../../base/errors.ts';
 import { type CallId, type NodeId, namePattern, parseCallId } from '../../base/ids.ts';
@@ -12,17 +12,17 @@ import type { Completion, CancellableCall } from './container-call.ts';
 
 export type CallerSessionParts = {
   readonly self: { readonly id: NodeId; readonly generation: number };
-  /** For people who look at call ids; the serial number tells sessions of one name apart. */
+  /** Makes call ids readable; the serial number distinguishes sessions of one name. */
   readonly name: string;
   readonly serial: number;
   readonly callTimeoutMs: number;
-  /** The hearer may hear of the end before this returns. */
-  begin(call: RoutedCall, hearer: Completion<CallResult>): CancellableCall;
+  /** `completion` may be called before this returns. */
+  start(call: RoutedCall, completion: Completion<CallResult>): CancellableCall;
 };
 
 type SessionCall = Pick<RoutedCall, 'pool' | 'method' | 'route'> & { readonly args: readonly unknown[] };
 
-/** A node id, a number of up to 15 digits and this are a name. */
+/** A session name is a node id, a number of up to 15 digits and this many characters. */
 const nameCharactersMax = 14;
 
 const noArgs = encodeValue([]);
@@ -32,8 +32,8 @@ type Resolve = (value: unknown) => void;
 type Reject = (error: unknown) => void;
 
 /**
- * One that still waits, between its neighbours in the order of the numbers. It is also what is wanted and who hears of
- * the end: there are many of these, and one object costs less than three.
+ * A call without a result yet, linked in the order of call numbers. It is also the routed call and its completion:
+ * there are many of them, and one object costs less than three.
  */
 class OutstandingCall implements AbortListener, RoutedCall, Completion<CallResult> {
   readonly pool: string;
@@ -49,7 +49,7 @@ class OutstandingCall implements AbortListener, RoutedCall, Completion<CallResul
   previous: AbortListener | undefined;
   next: AbortListener | undefined;
   running: CancellableCall | undefined;
-  isOver = false;
+  hasEnded = false;
   readonly #resolve: Resolve;
   readonly #reject: Reject;
 
@@ -68,7 +68,7 @@ class OutstandingCall implements AbortListener, RoutedCall, Completion<CallResul
   }
 
   complete(outcome: Outcome<CallResult>): void {
-    this.leave();
+    this.remove();
     if (!outcome.ok) return this.#reject(outcome.error);
     try {
       this.#resolve(valueOf(outcome.value));
@@ -77,38 +77,38 @@ class OutstandingCall implements AbortListener, RoutedCall, Completion<CallResul
     }
   }
 
-  /** It waits no longer. */
-  leave(): void {
-    if (this.isOver) return;
-    this.isOver = true;
+  /** Unlinks the call. */
+  remove(): void {
+    if (this.hasEnded) return;
+    this.hasEnded = true;
     removeAbortListener(this);
     this.before.after = this.after;
     this.after.before = this.before;
   }
 }
 
-const nowhere = { pool: '', method: '', route: { local: true } } as const;
-const nobody = (): void => {};
+const noCall = { pool: '', method: '', route: { local: true } } as const;
+const noop = (): void => {};
 
 export class CallerSession implements CallSession {
   readonly #parts: CallerSessionParts;
   readonly #session: string;
-  /** Between the last and the first. */
-  readonly #ends: OutstandingCall;
+  /** Between the last and the first outstanding call. */
+  readonly #sentinel: OutstandingCall;
   #counter = 0;
 
   constructor(parts: CallerSessionParts) {
     this.#parts = parts;
-    const word = parts.name
+    const label = parts.name
       .toLowerCase()
       .replaceAll(/[^a-z0-9._-]/g, '-')
       .slice(0, nameCharactersMax);
-    this.#session = `${parts.self.id}.${parts.serial}.${word}`;
-    this.#ends = new OutstandingCall(nowhere, noArgs, this.#id(0), nobody, nobody);
+    this.#session = `${parts.self.id}.${parts.serial}.${label}`;
+    this.#sentinel = new OutstandingCall(noCall, noArgs, this.#id(0), noop, noop);
   }
 
   call(call: SessionCall, options: CallOptions = {}): Promise<unknown> {
-    // What is thrown in here is a rejection as well.
+    // An exception in `#start` rejects the promise.
     return new Promise((resolve, reject) => this.#start(call, options, resolve, reject));
   }
 
@@ -124,34 +124,34 @@ export class CallerSession implements CallSession {
     const { args } = call;
     const bytes = args.length === 0 ? noArgs : encodeArgs(args);
     const id = callId === undefined ? this.#id(++this.#counter) : callIdOf(callId);
-    const open = new OutstandingCall(call, bytes, id, resolve, reject);
-    open.timeoutMs = timeoutMs;
-    open.retryTimeoutMs = retryTimeoutMs;
-    if (callId === undefined) this.#link(open);
+    const outstanding = new OutstandingCall(call, bytes, id, resolve, reject);
+    outstanding.timeoutMs = timeoutMs;
+    outstanding.retryTimeoutMs = retryTimeoutMs;
+    if (callId === undefined) this.#link(outstanding);
     try {
-      open.running = this.#parts.begin(open, open);
+      outstanding.running = this.#parts.start(outstanding, outstanding);
     } catch (error) {
-      open.leave();
+      outstanding.remove();
       throw error;
     }
-    if (signal !== undefined && !open.isOver) addAbortListener(signal, open);
+    if (signal !== undefined && !outstanding.hasEnded) addAbortListener(signal, outstanding);
   }
 
   #id(counter: number): CallId {
     return { session: this.#session, generation: this.#parts.self.generation, counter };
   }
 
-  #link(open: OutstandingCall): void {
-    const last = this.#ends.before;
-    open.before = last;
-    open.after = this.#ends;
-    last.after = open;
-    this.#ends.before = open;
-    open.lowestPending = this.#ends.after.id.counter;
+  #link(outstanding: OutstandingCall): void {
+    const last = this.#sentinel.before;
+    outstanding.before = last;
+    outstanding.after = this.#sentinel;
+    last.after = outstanding;
+    this.#sentinel.before = outstanding;
+    outstanding.lowestPending = this.#sentinel.after.id.counter;
   }
 }
 
-/** What cannot be encoded is not sent. */
+/** Arguments that cannot be encoded are not sent, so no state has changed. */
 function encodeArgs(args: readonly unknown[]): Uint8Array {
   try {
     return encodeValue(args);
@@ -160,26 +160,29 @@ function encodeArgs(args: readonly unknown[]): Uint8Array {
   }
 }
 
-/** A call id as it is printed, or any name: then it is a session of one call. */
+/** Parses a printed call id, or takes a name as a session with a single call. */
 export function callIdOf(text: string): CallId {
   if (namePattern.test(text)) return { session: text, generation: 0, counter: 0 };
   return parseCallId(text);
 }
 
-/** What a timer can count. */
+/** The longest delay of a timer. */
 const timeoutMsMax = 2 ** 31 - 1;
 
 function checkTimeout(name: string, timeoutMs: number | undefined): void {
   if (timeoutMs === undefined || (timeoutMs > 0 && timeoutMs <= timeoutMsMax)) return;
-  throw new RemusterError('BAD_ARGUMENT', `${name} is a number of milliseconds above 0 and up to ${timeoutMsMax}`);
+  throw new RemusterError(
+    'BAD_ARGUMENT',
+    `${name} is ${timeoutMs}: give a number of milliseconds above 0 and up to ${timeoutMsMax}`,
+  );
 }
 
 function valueOf(result: CallResult): unknown {
-  if ('flow' in result) return decodedItems(result.flow);
+  if ('stream' in result) return decodedItems(result.stream);
   if ('value' in result) return decodeValue(result.value);
   return result.parts.map((part) => (part.ok ? decodeValue(part.value) : undefined));
 }
 
-async function* decodedItems(flow: AsyncIterable<Uint8Array>): AsyncGenerator {
-  for await (const item of flow) yield decodeValue(item);
+async function* decodedItems(stream: AsyncIterable<Uint8Array>): AsyncGenerator {
+  for await (const item of stream) yield decodeValue(item);
 }

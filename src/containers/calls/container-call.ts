@@ -1,10 +1,10 @@
 /**
- * One call of one container: find the owner, send, follow owner hints, retry with the same call id. Ends exactly once.
- * Asks only whom the table names, and never believes from hearsay that an owner is gone. Never asks another container.
+ * One call of one container: finds the owner, sends, follows owner hints, retries with the same call id. Ends exactly
+ * once. Sends only to the owner that the address table or a newer hint names; never to another container.
  *
- *   attempt --owner known--> asked --answer--> over
- *      ^                       |  silent: watch the table, then probe the owner; unknown there: attempt
- *      +--- pausing <--refused-+
+ *   attempt --owner known--> sent --reply--> ended
+ *      ^                       |  no reply: watch the table, then probe the owner; call unknown there: attempt
+ *      +- backingOff <-refused-+
  *            |   the table names another owner: attempt at once
  */
 import {
@@ -23,11 +23,10 @@ import type { Random } from '../../base/random.ts';
 import type { CallMessageOf } from '../../messages/calls.ts';
 import { encodeMessage, tryDecodeMessage } from '../../messages/catalogue.ts';
 import type { AddressTable, CallOutput, ContainerHosting, KnownPool, RoutedCall } from '../contract.ts';
-import type { CallTimerList, DeadlineWaiter } from './alarms.ts';
+import type { CallTimerList, DeadlineWaiter } from './call-timer-list.ts';
 import type { CallRouterOptions } from './call-options.ts';
 import { encodeContainerCall } from './call-messages.ts';
-import { CallRetryBudget } from './call-retry.ts';
-import { afterUncertainAttempt, isRetryableCallError } from './verdicts.ts';
+import { CallRetryBudget, afterUncertainAttempt, isRetryableCallError } from './call-retry.ts';
 
 export type ContainerCallPorts = {
   readonly self: { readonly id: NodeId };
@@ -35,45 +34,43 @@ export type ContainerCallPorts = {
   readonly random: Random;
   readonly streams: Pick<Streams, 'request'>;
   readonly table: AddressTable;
-  /** Undefined on nodes that own nothing. Looked at anew for each call. */
+  /** Undefined on nodes that own no containers. Read for each call. */
   readonly hosting: ContainerHosting | undefined;
   addressOf(node: NodeId, nowMs: number): Address | undefined;
-  /** A hint: it stretches pauses and decides nothing else. */
+  /** A hint of membership: it only lengthens the backoff. */
   isAlive(node: NodeId): boolean;
   count(name: string): void;
 };
 
-/** What a part needs of the call it belongs to. */
+/** The fields of a call that are the same for all containers of a fan-out. */
 export type ContainerCallRequest = Pick<
   RoutedCall,
   'method' | 'args' | 'id' | 'lowestPending' | 'timeoutMs' | 'retryTimeoutMs'
 >;
 
-/** Who hears of the end, once; it may be before whoever began has returned. */
+/** Receives the outcome once, perhaps before the function that started the call returns. */
 export type Completion<T> = { complete(outcome: Outcome<T>): void };
 
-/** What can be given up. */
 export type CancellableCall = { cancel(): void };
 
-/** Which container is asked. */
 export type ContainerTarget = { readonly pool: KnownPool; readonly container: number };
 
 export type ContainerCallContext = {
   readonly ports: ContainerCallPorts;
   readonly options: CallRouterOptions;
-  readonly alarms: CallTimerList;
-  /** The items of a flow that its owner said it would give. */
+  readonly timers: CallTimerList;
+  /** Opens the result stream of a method that is a generator. */
   openStream(
     address: Address,
-    place: ContainerTarget,
+    target: ContainerTarget,
     call: ContainerCallRequest,
     timeoutMs: number,
   ): AsyncIterable<Uint8Array>;
 };
 
-const nothing: Cancel = () => {};
-/** With an owner that is held to be dead it is the table that ends the pause. */
-const deadPauseMs = 250;
+const notCancellable: Cancel = () => {};
+/** The least backoff if membership holds the owner for dead: the table will name another owner. */
+const deadOwnerDelayMs = 250;
 
 export class ContainerCall implements DeadlineWaiter, ContainerTarget, CancellableCall {
   wakeAtMs = Infinity;
@@ -81,314 +78,314 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
   after: DeadlineWaiter | undefined;
   readonly pool: KnownPool;
   readonly container: number;
-  readonly #site: ContainerCallContext;
+  readonly #context: ContainerCallContext;
   readonly #call: ContainerCallRequest;
-  readonly #hearer: Completion<CallOutput>;
+  readonly #completion: Completion<CallOutput>;
   readonly #tally: { open: number } | undefined;
-  readonly #patience: CallRetryBudget;
-  #phase: 'pausing' | 'here' | 'asked' = 'pausing';
-  #over = false;
-  /** Attempts without an answer. */
-  #unanswered = 0;
-  /** An attempt has ended in a way that does not exclude an effect. */
-  #hasFailedOpen = false;
-  /** Of the sending that counts; the answer of an earlier one is taken if it is one, its refusal is not. */
-  #number = 0;
-  #asked: NodeId | undefined;
-  #heardMs: number;
+  readonly #budget: CallRetryBudget;
+  #phase: 'backingOff' | 'local' | 'sent' = 'backingOff';
+  #hasEnded = false;
+  /** Attempts without a reply yet. */
+  #openAttempts = 0;
+  /** An attempt has failed that may have changed state. */
+  #hasUncertainAttempt = false;
+  /** The current attempt. A result of an earlier attempt counts; its refusal does not. */
+  #attemptNumber = 0;
+  #calledOwner: NodeId | undefined;
+  #lastReplyMs: number;
   #isProbing = false;
-  /** The table is just being told: what it says about that is no news. */
-  #isCorrecting = false;
-  #cancel: Cancel = nothing;
-  #cancelEarlier: Cancel = nothing;
-  #cancelProbe: Cancel = nothing;
+  /** The hint comes from this call: it ignores the change that the table reports. */
+  #isAddingHint = false;
+  #cancel: Cancel = notCancellable;
+  #cancelEarlier: Cancel = notCancellable;
+  #cancelProbe: Cancel = notCancellable;
   #unwatch: Cancel | undefined;
-  /** What an owner that had lost the container told, as long as the table has not caught up. */
+  /** The owner named by a node that lost the container, until the table has caught up. */
   #ownerHint: { readonly owner: NodeId | undefined; readonly version: number } | undefined;
-  #lastWords = 'nobody owns it, as far as this node knows';
+  #lastRefusal = 'the address table names no owner';
 
-  /** `tally` counts down when it is over: for a call that is one part. */
+  /** `tally` is decremented at the end, for a call of a single container. */
   constructor(
-    site: ContainerCallContext,
+    context: ContainerCallContext,
     pool: KnownPool,
     container: number,
     call: ContainerCallRequest,
-    hearer: Completion<CallOutput>,
+    completion: Completion<CallOutput>,
     tally?: { open: number },
   ) {
-    const { retryTimeoutMs = site.options.retryTimeoutMs } = call;
+    const { retryTimeoutMs = context.options.retryTimeoutMs } = call;
     this.pool = pool;
     this.container = container;
-    this.#site = site;
+    this.#context = context;
     this.#call = call;
-    this.#hearer = hearer;
+    this.#completion = completion;
     this.#tally = tally;
-    const nowMs = site.ports.clock.nowMs();
-    this.#heardMs = nowMs;
-    this.#patience = new CallRetryBudget(nowMs, call.timeoutMs, retryTimeoutMs, site.options.probeAfterMs);
+    const nowMs = context.ports.clock.nowMs();
+    this.#lastReplyMs = nowMs;
+    this.#budget = new CallRetryBudget(nowMs, call.timeoutMs, retryTimeoutMs, context.options.probeAfterMs);
   }
 
-  /** It may be over before this returns. */
+  /** The call may end before this returns. */
   start(): void {
-    this.#attempt(this.#heardMs);
+    this.#attempt(this.#lastReplyMs);
   }
 
   cancel(): void {
-    this.#finish(failure('CANCELLED', undefined, this.#soFar));
+    this.#finish(failure('CANCELLED', undefined, this.#stateChangedSoFar));
   }
 
-  /** What can be promised of all attempts so far. */
-  get #soFar(): StateChanged {
-    return this.#hasFailedOpen || this.#unanswered !== 0 ? 'maybe' : 'no';
+  /** Whether any attempt so far may have changed state. */
+  get #stateChangedSoFar(): StateChanged {
+    return this.#hasUncertainAttempt || this.#openAttempts !== 0 ? 'maybe' : 'no';
   }
 
   onDeadline(nowMs: number): void {
-    if (this.#phase === 'here') this.#patience.ownerHasCall(nowMs);
-    const over = this.#patience.exhausted(nowMs);
-    if (over !== undefined) this.#giveUp(over);
-    else if (this.#phase === 'pausing') this.#rested(nowMs);
-    else if (this.#phase === 'asked') this.#silent(nowMs);
-    else this.#wakeAt(this.#patience.expiresAtMs);
+    if (this.#phase === 'local') this.#budget.ownerHasCall(nowMs);
+    const exhausted = this.#budget.exhausted(nowMs);
+    if (exhausted !== undefined) this.#timeOut(exhausted);
+    else if (this.#phase === 'backingOff') this.#onBackoffElapsed(nowMs);
+    else if (this.#phase === 'sent') this.#onNoReply(nowMs);
+    else this.#wakeAt(this.#budget.expiresAtMs);
   }
 
-  #rested(nowMs: number): void {
-    this.#patience.backoffElapsed();
+  #onBackoffElapsed(nowMs: number): void {
+    this.#budget.backoffElapsed();
     this.#attempt(nowMs);
   }
 
-  #attempt(nowMs: number = this.#site.ports.clock.nowMs()): void {
-    const { ports } = this.#site;
+  #attempt(nowMs: number = this.#context.ports.clock.nowMs()): void {
+    const { ports } = this.#context;
     const { pool, container } = this;
-    const over = this.#patience.exhausted(nowMs);
-    if (over !== undefined) return this.#giveUp(over);
-    if (this.#number > 0 && ports.table.poolByNumber(pool.record.major) === undefined)
-      return this.#finish(failure('UNKNOWN_POOL', `the pool "${pool.name}" is gone`, this.#soFar));
+    const exhausted = this.#budget.exhausted(nowMs);
+    if (exhausted !== undefined) return this.#timeOut(exhausted);
+    if (this.#attemptNumber > 0 && ports.table.poolByNumber(pool.record.major) === undefined)
+      return this.#finish(failure('UNKNOWN_POOL', `pool "${pool.name}" is deleted`, this.#stateChangedSoFar));
     const owner = this.#owner();
-    this.#number += 1;
-    this.#asked = owner;
-    if (owner === undefined) return this.#pause(`nobody owns container ${container}`);
-    if (owner === ports.self.id) return this.#askHere(nowMs);
+    this.#attemptNumber += 1;
+    this.#calledOwner = owner;
+    if (owner === undefined) return this.#backOff(`container ${container} has no owner`);
+    if (owner === ports.self.id) return this.#callLocally(nowMs);
     const address = ports.addressOf(owner, nowMs);
-    if (address === undefined) return this.#pause(`the address of its owner ${owner} is not known`);
+    if (address === undefined) return this.#backOff(`the address of its owner ${owner} is unknown`);
     this.#send(address, nowMs);
   }
 
   #owner(): NodeId | undefined {
-    const { table } = this.#site.ports;
+    const { table } = this.#context.ports;
     const { pool, container } = this;
-    const told = this.#ownerHint;
-    if (told !== undefined && told.version > table.versionOf(pool, container)) return told.owner;
+    const hint = this.#ownerHint;
+    if (hint !== undefined && hint.version > table.versionOf(pool, container)) return hint.owner;
     this.#ownerHint = undefined;
     return table.ownerOf(pool, container);
   }
 
-  #askHere(nowMs: number): void {
-    const { ports } = this.#site;
+  #callLocally(nowMs: number): void {
+    const { ports } = this.#context;
     const { hosting } = ports;
-    if (hosting === undefined) return this.#pause('this node is named as its owner, and owns nothing');
-    const number = this.#number;
-    this.#phase = 'here';
+    if (hosting === undefined) return this.#backOff('the table names this node as owner, and it hosts no containers');
+    const number = this.#attemptNumber;
+    this.#phase = 'local';
     const { pool, container } = this;
     const { method, args, id, lowestPending } = this.#call;
-    const remainingMs = this.#patience.remainingMs(nowMs);
-    this.#unanswered += 1;
+    const remainingMs = this.#budget.remainingMs(nowMs);
+    this.#openAttempts += 1;
     const cancel = hosting.call({ pool, container, method, args, id, lowestPending, remainingMs }, (outcome) => {
-      this.#unanswered -= 1;
-      if (this.#over) return outcome.ok ? discardOutput(outcome.value) : undefined;
-      if (number === this.#number) this.#cancel = nothing;
+      this.#openAttempts -= 1;
+      if (this.#hasEnded) return outcome.ok ? discardOutput(outcome.value) : undefined;
+      if (number === this.#attemptNumber) this.#cancel = notCancellable;
       if (outcome.ok) this.#finish(outcome);
-      else this.#attemptFailed(number, outcome.error);
+      else this.#onAttemptFailed(number, outcome.error);
     });
-    if (this.#over || number !== this.#number || this.#phase !== 'here') return;
+    if (this.#hasEnded || number !== this.#attemptNumber || this.#phase !== 'local') return;
     this.#cancel = cancel;
-    this.#wakeAt(this.#patience.expiresAtMs);
+    this.#wakeAt(this.#budget.expiresAtMs);
   }
 
   #send(address: Address, nowMs: number): void {
-    const { ports, options } = this.#site;
+    const { ports, options } = this.#context;
     const { pool, container } = this;
-    const number = this.#number;
+    const number = this.#attemptNumber;
     if (number > 1) ports.count('calls.resent');
     let body: Uint8Array;
     try {
       body = encodeContainerCall(this.#call, pool, container, ports.table.versionOf(pool, container));
     } catch (error) {
-      if (isRemusterError(error)) return this.#finish({ ok: false, error: withStateChanged(error, this.#soFar) });
+      if (isRemusterError(error))
+        return this.#finish({ ok: false, error: withStateChanged(error, this.#stateChangedSoFar) });
       throw error;
     }
-    this.#phase = 'asked';
-    this.#unanswered += 1;
-    this.#heardMs = nowMs;
-    this.#cancel = ports.streams.request(address, body, this.#patience.remainingMs(nowMs), (outcome) =>
-      this.#answered(number, address, outcome),
+    this.#phase = 'sent';
+    this.#openAttempts += 1;
+    this.#lastReplyMs = nowMs;
+    this.#cancel = ports.streams.request(address, body, this.#budget.remainingMs(nowMs), (outcome) =>
+      this.#onReply(number, address, outcome),
     );
-    this.#wakeAt(
-      Math.min(this.#patience.expiresAtMs, nowMs + Math.min(options.watchAfterMs, this.#patience.probeAfterMs)),
-    );
-    // Somebody told us of this owner before the table did: it may already be another one.
+    this.#wakeAt(Math.min(this.#budget.expiresAtMs, nowMs + Math.min(options.watchAfterMs, this.#budget.probeAfterMs)));
+    // The owner is from a hint, which may already be stale.
     if (this.#ownerHint !== undefined) this.#watch();
   }
 
-  #answered(number: number, address: Address, outcome: Outcome<Uint8Array>): void {
-    this.#unanswered -= 1;
-    if (this.#over) return;
-    if (number === this.#number) this.#cancel = nothing;
-    if (!outcome.ok) return this.#attemptFailed(number, outcome.error);
-    const answer = tryDecodeMessage(outcome.value);
-    if (answer?.kind === 'callReply') this.#succeeded(answer, address);
-    else if (answer?.kind === 'callError') this.#refused(number, answer);
-    else this.#attemptFailed(number, new RemusterError('INTERNAL', 'the answer of the owner cannot be read'));
+  #onReply(number: number, address: Address, outcome: Outcome<Uint8Array>): void {
+    this.#openAttempts -= 1;
+    if (this.#hasEnded) return;
+    if (number === this.#attemptNumber) this.#cancel = notCancellable;
+    if (!outcome.ok) return this.#onAttemptFailed(number, outcome.error);
+    const reply = tryDecodeMessage(outcome.value);
+    if (reply?.kind === 'callReply') this.#onCallReply(reply, address);
+    else if (reply?.kind === 'callError') this.#onCallError(number, reply);
+    else this.#onAttemptFailed(number, new RemusterError('INTERNAL', 'the reply of the owner cannot be decoded'));
   }
 
-  #succeeded({ value, version }: CallMessageOf<'callReply'>, address: Address): void {
-    const { ports } = this.#site;
+  #onCallReply({ value, version }: CallMessageOf<'callReply'>, address: Address): void {
+    const { ports } = this.#context;
     const { pool, container } = this;
     if (version > ports.table.versionOf(pool, container)) ports.count('calls.behind');
     if (value !== undefined) return this.#finish(success({ value }));
-    const remainingMs = this.#patience.remainingMs(ports.clock.nowMs());
-    this.#finish(success({ flow: this.#site.openStream(address, this, this.#call, remainingMs) }));
+    const remainingMs = this.#budget.remainingMs(ports.clock.nowMs());
+    this.#finish(success({ stream: this.#context.openStream(address, this, this.#call, remainingMs) }));
   }
 
-  #refused(number: number, refusal: CallMessageOf<'callError'>): void {
+  #onCallError(number: number, refusal: CallMessageOf<'callError'>): void {
     const { message, owner, version, stateChanged } = refusal;
     const code = parseErrorCode(refusal.code);
-    const { ports } = this.#site;
+    const { ports } = this.#context;
     const { table } = ports;
     const { pool, container } = this;
     const isHint = code === 'STALE_TABLE' && version > table.versionOf(pool, container);
-    if (!isHint || number !== this.#number)
-      return this.#attemptFailed(number, new RemusterError(code, message, stateChanged));
-    if (stateChanged !== 'no') this.#hasFailedOpen = true;
+    if (!isHint || number !== this.#attemptNumber)
+      return this.#onAttemptFailed(number, new RemusterError(code, message, stateChanged));
+    if (stateChanged !== 'no') this.#hasUncertainAttempt = true;
     ports.count('calls.corrected');
     this.#ownerHint = { owner, version };
-    this.#isCorrecting = true;
+    this.#isAddingHint = true;
     table.addOwnerHint(pool, container, owner, version);
-    this.#isCorrecting = false;
-    if (this.#patience.mayFollowHint()) this.#attempt();
-    else this.#pause(message);
+    this.#isAddingHint = false;
+    if (this.#budget.mayFollowHint()) this.#attempt();
+    else this.#backOff(message);
   }
 
-  #attemptFailed(number: number, error: RemusterError): void {
-    const wasOpen = this.#soFar === 'maybe';
-    if (error.stateChanged !== 'no') this.#hasFailedOpen = true;
-    if (number !== this.#number) return;
+  #onAttemptFailed(number: number, error: RemusterError): void {
+    const wasUncertain = this.#stateChangedSoFar === 'maybe';
+    if (error.stateChanged !== 'no') this.#hasUncertainAttempt = true;
+    if (number !== this.#attemptNumber) return;
     const { code, message } = error;
-    const { clock } = this.#site.ports;
-    const isOurs = code === 'DEADLINE' && this.#phase === 'asked';
-    if (isOurs) return this.#giveUp(this.#patience.exhausted(clock.nowMs()) ?? 'DEADLINE');
-    if (isRetryableCallError(code)) return this.#pause(`${code}: ${message}`);
-    this.#finish({ ok: false, error: wasOpen ? afterUncertainAttempt(error) : error });
+    const { clock } = this.#context.ports;
+    const isOwnDeadline = code === 'DEADLINE' && this.#phase === 'sent';
+    if (isOwnDeadline) return this.#timeOut(this.#budget.exhausted(clock.nowMs()) ?? 'DEADLINE');
+    if (isRetryableCallError(code)) return this.#backOff(`${code}: ${message}`);
+    this.#finish({ ok: false, error: wasUncertain ? afterUncertainAttempt(error) : error });
   }
 
-  #pause(why: string): void {
-    const { ports, options } = this.#site;
+  #backOff(reason: string): void {
+    const { ports, options } = this.#context;
     const nowMs = ports.clock.nowMs();
-    this.#lastWords = why;
-    this.#phase = 'pausing';
-    // What was sent so far counts no more, except that an answer to it is taken.
-    this.#number += 1;
-    const pauseMs = this.#patience.backoffMs(ports.random, options);
-    const isDead = this.#asked !== undefined && this.#asked !== ports.self.id && !ports.isAlive(this.#asked);
-    this.#wakeAt(Math.min(this.#patience.expiresAtMs, nowMs + (isDead ? Math.max(pauseMs, deadPauseMs) : pauseMs)));
+    this.#lastRefusal = reason;
+    this.#phase = 'backingOff';
+    // From now on only a result of the earlier attempts counts.
+    this.#attemptNumber += 1;
+    const delayMs = this.#budget.backoffMs(ports.random, options);
+    const isDead =
+      this.#calledOwner !== undefined && this.#calledOwner !== ports.self.id && !ports.isAlive(this.#calledOwner);
+    this.#wakeAt(Math.min(this.#budget.expiresAtMs, nowMs + (isDead ? Math.max(delayMs, deadOwnerDelayMs) : delayMs)));
     this.#watch();
   }
 
-  /** Once, and until the end: the table is asked for the present owner each time. */
+  /** Watches the owner from now to the end of the call. */
   #watch(): void {
-    const { table } = this.#site.ports;
+    const { table } = this.#context.ports;
     const { pool, container } = this;
     try {
       this.#unwatch ??= table.watchOwner(pool, container, () => this.#ownerChanged());
     } catch (error) {
-      // Too many watch already: then this one only looks again after each pause.
+      // Too many watchers: this call reads the table after each backoff instead.
       if (!isRemusterError(error, 'CAPACITY')) throw error;
     }
   }
 
   #ownerChanged(): void {
-    if (this.#over || this.#phase === 'here' || this.#isCorrecting) return;
+    if (this.#hasEnded || this.#phase === 'local' || this.#isAddingHint) return;
     const owner = this.#owner();
-    if (owner === undefined || owner === this.#asked) return;
-    const isAsked = this.#phase === 'asked';
-    if (isAsked) this.#cancel();
-    if (this.#patience.mayFollowHint()) this.#attempt();
-    else if (isAsked) this.#pause('its owner changes again and again');
+    if (owner === undefined || owner === this.#calledOwner) return;
+    const isSent = this.#phase === 'sent';
+    if (isSent) this.#cancel();
+    if (this.#budget.mayFollowHint()) this.#attempt();
+    else if (isSent) this.#backOff('the owner changes too often');
   }
 
-  #silent(nowMs: number): void {
-    const { probeAfterMs } = this.#patience;
+  #onNoReply(nowMs: number): void {
+    const { probeAfterMs } = this.#budget;
     this.#watch();
     const owner = this.#owner();
-    if (owner !== undefined && owner !== this.#asked) return this.#ownerChanged();
-    if (nowMs - this.#heardMs >= probeAfterMs) {
-      this.#heardMs = nowMs;
+    if (owner !== undefined && owner !== this.#calledOwner) return this.#ownerChanged();
+    if (nowMs - this.#lastReplyMs >= probeAfterMs) {
+      this.#lastReplyMs = nowMs;
       if (!this.#isProbing) this.#probe(nowMs);
     }
-    this.#wakeAt(Math.min(this.#patience.expiresAtMs, this.#heardMs + probeAfterMs));
+    this.#wakeAt(Math.min(this.#budget.expiresAtMs, this.#lastReplyMs + probeAfterMs));
   }
 
   #probe(nowMs: number): void {
-    const { ports } = this.#site;
+    const { ports } = this.#context;
     const { pool, container } = this;
     const { id } = this.#call;
-    const address = this.#asked === undefined ? undefined : ports.addressOf(this.#asked, nowMs);
+    const address = this.#calledOwner === undefined ? undefined : ports.addressOf(this.#calledOwner, nowMs);
     if (address === undefined) return;
     ports.count('calls.probed');
-    const number = this.#number;
+    const number = this.#attemptNumber;
     this.#isProbing = true;
     const body = encodeMessage({ kind: 'queryCallStatus', ...id, pool: pool.record.major, container });
-    this.#cancelProbe = ports.streams.request(address, body, this.#patience.probeAfterMs, (outcome) => {
+    this.#cancelProbe = ports.streams.request(address, body, this.#budget.probeAfterMs, (outcome) => {
       this.#isProbing = false;
-      const answer = outcome.ok ? tryDecodeMessage(outcome.value) : undefined;
-      if (this.#over || number !== this.#number || this.#phase !== 'asked') return;
-      if (answer?.kind === 'queryCallStatusReply') this.#stands(answer.status);
+      const reply = outcome.ok ? tryDecodeMessage(outcome.value) : undefined;
+      if (this.#hasEnded || number !== this.#attemptNumber || this.#phase !== 'sent') return;
+      if (reply?.kind === 'queryCallStatusReply') this.#onCallStatus(reply.status);
     });
   }
 
-  #stands(standing: CallMessageOf<'queryCallStatusReply'>['status']): void {
-    const nowMs = this.#site.ports.clock.nowMs();
-    if (standing === 'unknown') {
-      // Its answer may be on the way and is taken if it comes; only the one before that is given up.
+  #onCallStatus(status: CallMessageOf<'queryCallStatusReply'>['status']): void {
+    const nowMs = this.#context.ports.clock.nowMs();
+    if (status === 'unknown') {
+      // The reply of this attempt may still arrive, and then counts; only the attempt before it is cancelled.
       this.#cancelEarlier();
       this.#cancelEarlier = this.#cancel;
       return this.#attempt();
     }
-    this.#heardMs = nowMs;
-    this.#patience.ownerHasCall(nowMs);
-    this.#wakeAt(Math.min(this.#patience.expiresAtMs, nowMs + this.#patience.probeAfterMs));
+    this.#lastReplyMs = nowMs;
+    this.#budget.ownerHasCall(nowMs);
+    this.#wakeAt(Math.min(this.#budget.expiresAtMs, nowMs + this.#budget.probeAfterMs));
   }
 
   #wakeAt(atMs: number): void {
     this.wakeAtMs = atMs;
-    this.#site.alarms.set(this);
+    this.#context.timers.set(this);
   }
 
-  #giveUp(code: 'NETWORK_TIMEOUT' | 'DEADLINE'): void {
+  #timeOut(code: 'NETWORK_TIMEOUT' | 'DEADLINE'): void {
     const { pool, container } = this;
-    const { timeoutMs, retryTimeoutMs = this.#site.options.retryTimeoutMs } = this.#call;
-    this.#site.ports.count(`calls.${code === 'DEADLINE' ? 'late' : 'lost'}`);
-    const stateChanged = this.#soFar;
-    const silence = stateChanged === 'no' ? 'no owner had it' : 'no owner was heard of that has it';
+    const { timeoutMs, retryTimeoutMs = this.#context.options.retryTimeoutMs } = this.#call;
+    this.#context.ports.count(`calls.${code === 'DEADLINE' ? 'late' : 'lost'}`);
+    const stateChanged = this.#stateChangedSoFar;
+    const silence = stateChanged === 'no' ? 'no owner had the call' : 'no owner confirmed the call';
     const limit = code === 'DEADLINE' ? `within ${timeoutMs} ms` : `and ${silence} for ${retryTimeoutMs} ms`;
-    const words = `container ${container} of "${pool.name}" did not answer ${limit}`;
-    const text = this.#phase === 'pausing' ? `${words}; the last word: ${this.#lastWords}` : words;
+    const summary = `container ${container} of "${pool.name}" did not reply ${limit}`;
+    const text = this.#phase === 'backingOff' ? `${summary}; last refusal: ${this.#lastRefusal}` : summary;
     this.#finish(failure(code, text, stateChanged));
   }
 
   #finish(outcome: Outcome<CallOutput>): void {
-    if (this.#over) return;
-    this.#over = true;
-    this.#site.alarms.delete(this);
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#context.timers.delete(this);
     this.#cancel();
     this.#cancelEarlier();
     this.#cancelProbe();
     this.#unwatch?.();
     if (this.#tally !== undefined) this.#tally.open -= 1;
-    this.#hearer.complete(outcome);
+    this.#completion.complete(outcome);
   }
 }
 
-/** Nobody will read it any more. */
-export function discardOutput(answer: CallOutput): void {
-  if ('flow' in answer) void answer.flow[Symbol.asyncIterator]().return?.();
+/** Ends a result stream that has no reader. */
+export function discardOutput(output: CallOutput): void {
+  if ('stream' in output) void output.stream[Symbol.asyncIterator]().return?.();
 }

@@ -1,10 +1,10 @@
 /**
  * Frames of a result stream, with credit-based flow control: the reader grants credit, the writer sends an item only
- * within it.
+ * while it has credit.
  *
  *   frame = kind (1) | length (4, big endian) | bytes
- *   reader: args once, then room (4 bytes, big endian: for so much more) again and again
- *   writer: item again and again, then end, or refused with a callError message
+ *   reader: args once, then any number of credit frames (4 bytes, big endian: additional credit)
+ *   writer: any number of items, then end, or refused with a callError message
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { ByteStream } from '../../base/ports.ts';
@@ -12,31 +12,33 @@ import type { ByteStream } from '../../base/ports.ts';
 export const resultFrameKinds = { args: 1, credit: 2, item: 3, end: 4, refused: 5 } as const;
 export type ResultFrameKind = (typeof resultFrameKinds)[keyof typeof resultFrameKinds];
 
-/** What an item takes of the room: also an empty one takes some. */
+/** Credit that an item consumes; an empty one consumes some too. */
 export function itemCost({ length }: Uint8Array): number {
   return length + itemOverheadBytes;
 }
 
 const itemOverheadBytes = 64;
 const headerBytes = 5;
-/** Below what any transport takes at once. */
-const pieceBytes = 16_384;
+/** Less than any transport takes at once. */
+const chunkBytes = 16_384;
 
-/** Sends frames in pieces, as fast as the stream takes them. Whoever sends waits for `isIdle` before large ones. */
+/**
+ * Sends frames in chunks as fast as the stream takes them. Unbounded: callers wait for `isIdle` before large frames.
+ */
 export class ResultFrameSender {
   readonly #stream: ByteStream;
-  readonly #pieces: Uint8Array[] = [];
-  readonly #idle: () => void;
+  readonly #chunks: Uint8Array[] = [];
+  readonly #onIdle: () => void;
   #isEnding = false;
 
-  /** `idle` is called when everything has been taken by the stream. */
+  /** `idle` is called when the stream has taken everything. */
   constructor(stream: ByteStream, idle: () => void) {
     this.#stream = stream;
-    this.#idle = idle;
+    this.#onIdle = idle;
   }
 
   get isIdle(): boolean {
-    return this.#pieces.length === 0;
+    return this.#chunks.length === 0;
   }
 
   send(kind: ResultFrameKind, bytes: Uint8Array): void {
@@ -44,48 +46,48 @@ export class ResultFrameSender {
     frame[0] = kind;
     new DataView(frame.buffer).setUint32(1, bytes.length);
     frame.set(bytes, headerBytes);
-    for (let at = 0; at < frame.length; at += pieceBytes) this.#pieces.push(frame.subarray(at, at + pieceBytes));
-    this.pump();
+    for (let at = 0; at < frame.length; at += chunkBytes) this.#chunks.push(frame.subarray(at, at + chunkBytes));
+    this.flush();
   }
 
-  /** Nothing follows. */
+  /** Ends the stream after the last frame. */
   end(): void {
     this.#isEnding = true;
-    this.pump();
+    this.flush();
   }
 
-  /** Also when the stream says that it is writable again. */
-  pump(): void {
+  /** Also called when the stream is writable again. */
+  flush(): void {
     const wasIdle = this.isIdle;
     let sent = 0;
-    while (sent < this.#pieces.length && this.#stream.write(this.#pieces[sent] as Uint8Array)) sent += 1;
-    this.#pieces.splice(0, sent);
+    while (sent < this.#chunks.length && this.#stream.write(this.#chunks[sent] as Uint8Array)) sent += 1;
+    this.#chunks.splice(0, sent);
     if (!this.isIdle) return;
     if (this.#isEnding) this.#stream.end();
-    else if (!wasIdle) this.#idle();
+    else if (!wasIdle) this.#onIdle();
   }
 }
 
-/** Puts frames together again. Holds at most one frame. */
+/** Reassembles frames from chunks. Holds at most one frame. */
 export class ResultFrameReader {
   readonly #bytesMax: number;
-  readonly #frame: (kind: number, bytes: Uint8Array) => void;
+  readonly #onFrame: (kind: number, bytes: Uint8Array) => void;
   readonly #header = new Uint8Array(headerBytes);
   #headerAt = 0;
   #chunks: Uint8Array[] = [];
-  #missing = 0;
+  #remainingBytes = 0;
 
   constructor(bytesMax: number, frame: (kind: number, bytes: Uint8Array) => void) {
     this.#bytesMax = bytesMax;
-    this.#frame = frame;
+    this.#onFrame = frame;
   }
 
-  /** Throws TOO_LARGE when a frame announces more than is allowed. */
+  /** Throws TOO_LARGE when a frame announces more bytes than allowed. */
   take(chunk: Uint8Array): void {
     let at = 0;
     while (at < chunk.length) {
       at = this.#headerAt < headerBytes ? this.#takeHeader(chunk, at) : this.#takeBody(chunk, at);
-      if (this.#headerAt === headerBytes && this.#missing === 0) this.#complete();
+      if (this.#headerAt === headerBytes && this.#remainingBytes === 0) this.#onFrameComplete();
     }
   }
 
@@ -94,25 +96,26 @@ export class ResultFrameReader {
     this.#header.set(part, this.#headerAt);
     this.#headerAt += part.length;
     if (this.#headerAt === headerBytes) {
-      this.#missing = new DataView(this.#header.buffer).getUint32(1);
-      if (this.#missing > this.#bytesMax) throw new RemusterError('TOO_LARGE', 'a frame of a flow is too large');
+      this.#remainingBytes = new DataView(this.#header.buffer).getUint32(1);
+      if (this.#remainingBytes > this.#bytesMax)
+        throw new RemusterError('TOO_LARGE', `a frame of a result stream has more than ${this.#bytesMax} bytes`);
     }
     return at + part.length;
   }
 
   #takeBody(chunk: Uint8Array, at: number): number {
-    const part = chunk.slice(at, at + this.#missing);
+    const part = chunk.slice(at, at + this.#remainingBytes);
     this.#chunks.push(part);
-    this.#missing -= part.length;
+    this.#remainingBytes -= part.length;
     return at + part.length;
   }
 
-  #complete(): void {
+  #onFrameComplete(): void {
     const [only] = this.#chunks;
     const bytes = only !== undefined && this.#chunks.length === 1 ? only : joined(this.#chunks);
     this.#headerAt = 0;
     this.#chunks = [];
-    this.#frame(this.#header[0] as number, bytes);
+    this.#onFrame(this.#header[0] as number, bytes);
   }
 }
 
@@ -133,6 +136,6 @@ export function creditFrame(value: number): Uint8Array {
 }
 
 export function creditOf(bytes: Uint8Array): number {
-  if (bytes.length !== 4) throw new RemusterError('MALFORMED', 'a number in a flow has four bytes');
+  if (bytes.length !== 4) throw new RemusterError('MALFORMED', `a credit frame has 4 bytes, not ${bytes.length}`);
   return new DataView(bytes.buffer, bytes.byteOffset).getUint32(0);
 }

@@ -1,6 +1,6 @@
 /**
- * Reading end of a streaming call: an AsyncIterable that grants credit. Ends on last item, error, deadline or lost
- * connection. Never resumed.
+ * The reading end of a result stream: an AsyncIterable that grants credit as items are consumed. Ends with the last
+ * item, an error, the deadline or a lost connection; it is never resumed.
  */
 import { RemusterError, parseErrorCode, isRemusterError } from '../../base/errors.ts';
 import type { Address, ByteStream, Cancel, Clock, Streams } from '../../base/ports.ts';
@@ -9,13 +9,15 @@ import { encodeMessage, tryDecodeMessage } from '../../messages/catalogue.ts';
 import { valueBytesMax } from '../../messages/codec/value.ts';
 import { ResultFrameReader, ResultFrameSender, itemCost, resultFrameKinds, creditFrame } from './result-frames.ts';
 
-/** What may wait here for its reader, and one item more; told anew in halves. */
+/** Credit: the bytes that may wait for the consumer, plus one item. Renewed when half of it is consumed. */
 const windowBytes = 262_144;
 
 type Ending = { readonly error: RemusterError | undefined };
-type Reading = { resolve(result: IteratorResult<Uint8Array>): void; reject(error: RemusterError): void };
+type PendingRead = { resolve(result: IteratorResult<Uint8Array>): void; reject(error: RemusterError): void };
 
-/** Opens at once. `opening.timeoutMs` is how long the whole flow may take. Throws TOO_LARGE for what no opening holds. */
+/**
+ * Opens the stream at once. `opening.timeoutMs` limits the whole stream. Throws TOO_LARGE if the opening is too large.
+ */
 export function readResultStream(
   ports: { readonly streams: Pick<Streams, 'open'>; readonly clock: Clock },
   to: Address,
@@ -28,12 +30,12 @@ export function readResultStream(
 class ResultStreamReader implements AsyncIterableIterator<Uint8Array> {
   readonly #stream: ByteStream;
   readonly #sender: ResultFrameSender;
-  readonly #late: Cancel;
+  readonly #cancelDeadline: Cancel;
   readonly #items: Uint8Array[] = [];
-  readonly #readings: Reading[] = [];
-  /** What the writer may still send, and what was read since it was last told of new room. */
-  #room = windowBytes;
-  #taken = 0;
+  readonly #pendingReads: PendingRead[] = [];
+  /** Credit that the writer has left, and bytes consumed since the last credit frame. */
+  #credit = windowBytes;
+  #consumed = 0;
   #ending: Ending | undefined;
 
   constructor(
@@ -42,18 +44,22 @@ class ResultStreamReader implements AsyncIterableIterator<Uint8Array> {
     opening: CallMessageOf<'openResultStream'>,
     args: Uint8Array,
   ) {
-    const frames = new ResultFrameReader(valueBytesMax, (kind, bytes) => this.#frame(kind, bytes));
+    const frames = new ResultFrameReader(valueBytesMax, (kind, bytes) => this.#onFrame(kind, bytes));
     this.#stream = streams.open(to, encodeMessage(opening), {
-      chunk: (bytes) => this.#chunk(frames, bytes),
-      writable: () => this.#sender.pump(),
+      chunk: (bytes) => this.#onChunk(frames, bytes),
+      writable: () => this.#sender.flush(),
       ended: (outcome) =>
-        this.#end(outcome.ok ? new RemusterError('NETWORK_TIMEOUT', 'the flow broke off') : outcome.error),
+        this.#end(
+          outcome.ok
+            ? new RemusterError('NETWORK_TIMEOUT', 'the connection of the result stream was lost')
+            : outcome.error,
+        ),
     });
     this.#sender = new ResultFrameSender(this.#stream, () => {});
     this.#sender.send(resultFrameKinds.args, args);
     this.#sender.send(resultFrameKinds.credit, creditFrame(windowBytes));
-    this.#late = clock.schedule(opening.timeoutMs, () => {
-      this.#end(new RemusterError('DEADLINE', `the flow did not end within ${opening.timeoutMs} ms`));
+    this.#cancelDeadline = clock.schedule(opening.timeoutMs, () => {
+      this.#end(new RemusterError('DEADLINE', `the result stream did not end within ${opening.timeoutMs} ms`));
       this.#stream.abort('the deadline has passed');
     });
   }
@@ -65,12 +71,12 @@ class ResultStreamReader implements AsyncIterableIterator<Uint8Array> {
   next(): Promise<IteratorResult<Uint8Array>> {
     const item = this.#items.shift();
     if (item !== undefined) {
-      this.#took(item);
+      this.#onConsumed(item);
       return Promise.resolve({ done: false, value: item });
     }
     const ending = this.#ending;
-    if (ending === undefined) return new Promise((resolve, reject) => this.#readings.push({ resolve, reject }));
-    // An error is told once; whoever reads on after it is at the end.
+    if (ending === undefined) return new Promise((resolve, reject) => this.#pendingReads.push({ resolve, reject }));
+    // The error is reported once; the next read is at the end.
     this.#ending = { error: undefined };
     return ending.error === undefined
       ? Promise.resolve({ done: true, value: undefined })
@@ -80,11 +86,11 @@ class ResultStreamReader implements AsyncIterableIterator<Uint8Array> {
   return(): Promise<IteratorResult<Uint8Array>> {
     this.#items.length = 0;
     this.#end(undefined);
-    this.#stream.abort('nobody reads on');
+    this.#stream.abort('the reader has stopped');
     return Promise.resolve({ done: true, value: undefined });
   }
 
-  #chunk(frames: ResultFrameReader, bytes: Uint8Array): void {
+  #onChunk(frames: ResultFrameReader, bytes: Uint8Array): void {
     try {
       frames.take(bytes);
     } catch (error) {
@@ -94,46 +100,47 @@ class ResultStreamReader implements AsyncIterableIterator<Uint8Array> {
     }
   }
 
-  #frame(kind: number, bytes: Uint8Array): void {
+  #onFrame(kind: number, bytes: Uint8Array): void {
     if (this.#ending !== undefined) return;
-    if (kind === resultFrameKinds.item) return this.#item(bytes);
+    if (kind === resultFrameKinds.item) return this.#onItem(bytes);
     this.#end(kind === resultFrameKinds.end ? undefined : refusalOf(bytes));
     this.#sender.end();
   }
 
-  #item(bytes: Uint8Array): void {
-    if (this.#room <= 0) throw new RemusterError('MALFORMED', 'more items than there was room for');
-    this.#room -= itemCost(bytes);
-    const reading = this.#readings.shift();
-    if (reading === undefined) {
+  #onItem(bytes: Uint8Array): void {
+    if (this.#credit <= 0) throw new RemusterError('MALFORMED', 'the writer has sent an item without credit');
+    this.#credit -= itemCost(bytes);
+    const read = this.#pendingReads.shift();
+    if (read === undefined) {
       this.#items.push(bytes);
       return;
     }
-    this.#took(bytes);
-    reading.resolve({ done: false, value: bytes });
+    this.#onConsumed(bytes);
+    read.resolve({ done: false, value: bytes });
   }
 
-  #took(item: Uint8Array): void {
-    this.#taken += itemCost(item);
-    if (this.#taken < windowBytes / 2 || this.#ending !== undefined) return;
-    this.#room += this.#taken;
-    this.#sender.send(resultFrameKinds.credit, creditFrame(this.#taken));
-    this.#taken = 0;
+  #onConsumed(item: Uint8Array): void {
+    this.#consumed += itemCost(item);
+    if (this.#consumed < windowBytes / 2 || this.#ending !== undefined) return;
+    this.#credit += this.#consumed;
+    this.#sender.send(resultFrameKinds.credit, creditFrame(this.#consumed));
+    this.#consumed = 0;
   }
 
   #end(error: RemusterError | undefined): void {
     if (this.#ending !== undefined) return;
-    this.#late();
-    const [first, ...rest] = this.#readings.splice(0);
+    this.#cancelDeadline();
+    const [first, ...rest] = this.#pendingReads.splice(0);
     this.#ending = { error: first === undefined ? error : undefined };
     if (first !== undefined && error !== undefined) first.reject(error);
     else first?.resolve({ done: true, value: undefined });
-    for (const reading of rest) reading.resolve({ done: true, value: undefined });
+    for (const read of rest) read.resolve({ done: true, value: undefined });
   }
 }
 
 function refusalOf(bytes: Uint8Array): RemusterError {
   const message = tryDecodeMessage(bytes);
-  if (message?.kind !== 'callError') return new RemusterError('MALFORMED', 'the end of a flow cannot be read');
+  if (message?.kind !== 'callError')
+    return new RemusterError('MALFORMED', 'the last frame of a result stream cannot be decoded');
   return new RemusterError(parseErrorCode(message.code), message.message, message.stateChanged);
 }

@@ -1,6 +1,6 @@
 /**
- * Writing end of a streaming call: starts the call and sends items within the reader's credit. Cancels the call when
- * the reader leaves or the deadline passes.
+ * The writing end of a result stream: starts the call and sends items while the reader grants credit. Cancels the call
+ * when the reader leaves or the deadline passes.
  */
 import { type Done, RemusterError, serializeError, isRemusterError } from '../../base/errors.ts';
 import type { ByteStream, ByteStreamEvents, Cancel, Clock } from '../../base/ports.ts';
@@ -11,54 +11,54 @@ import { ResultFrameReader, ResultFrameSender, itemCost, resultFrameKinds, credi
 import { discardOutput } from './container-call.ts';
 import { truncateErrorText } from './call-messages.ts';
 
-/** Has the call made with these arguments. */
+/** Starts the call with these encoded arguments. */
 export type StartStreamingCall = (args: Uint8Array, done: Done<CallOutput>) => Cancel;
 
-const roomMax = 2 ** 40;
-/** How long the reader may take to close its side after the last word. */
+const creditMax = 2 ** 40;
+/** How long the reader may take to close its side after the last frame. */
 const lingerMs = 10_000;
 
 export class ResultStreamWriter {
   readonly events: ByteStreamEvents;
   readonly #clock: Clock;
   readonly #stream: ByteStream;
-  readonly #begin: StartStreamingCall;
+  readonly #startCall: StartStreamingCall;
   readonly #ended: () => void;
   readonly #sender: ResultFrameSender;
-  #late: Cancel;
-  #room = 0;
+  #cancelTimer: Cancel;
+  #credit = 0;
   #cancel: Cancel | undefined;
-  #over = false;
-  /** Called when an item may be sent, or nothing will be any more. */
-  #mayGoOn: (() => void) | undefined;
+  #hasEnded = false;
+  /** Resolves the wait of `#send`: credit or room in the stream has come, or the stream has ended. */
+  #resume: (() => void) | undefined;
 
   constructor(
     stream: ByteStream,
     {
       clock,
       timeoutMs,
-      begin,
+      start,
       ended,
-    }: { clock: Clock; timeoutMs: number; begin: StartStreamingCall; ended: () => void },
+    }: { clock: Clock; timeoutMs: number; start: StartStreamingCall; ended: () => void },
   ) {
     this.#clock = clock;
     this.#stream = stream;
-    this.#begin = begin;
+    this.#startCall = start;
     this.#ended = ended;
-    this.#sender = new ResultFrameSender(stream, () => this.#goOn());
-    this.#late = clock.schedule(timeoutMs, () => this.#refuse(new RemusterError('DEADLINE')));
-    const frames = new ResultFrameReader(valueBytesMax, (kind, bytes) => this.#frame(kind, bytes));
+    this.#sender = new ResultFrameSender(stream, () => this.#wake());
+    this.#cancelTimer = clock.schedule(timeoutMs, () => this.#refuse(new RemusterError('DEADLINE')));
+    const frames = new ResultFrameReader(valueBytesMax, (kind, bytes) => this.#onFrame(kind, bytes));
     this.events = {
-      chunk: (bytes) => this.#chunk(frames, bytes),
-      writable: () => this.#sender.pump(),
+      chunk: (bytes) => this.#onChunk(frames, bytes),
+      writable: () => this.#sender.flush(),
       ended: () => {
-        this.#late();
+        this.#cancelTimer();
         this.#finish();
       },
     };
   }
 
-  #chunk(frames: ResultFrameReader, bytes: Uint8Array): void {
+  #onChunk(frames: ResultFrameReader, bytes: Uint8Array): void {
     try {
       frames.take(bytes);
     } catch (error) {
@@ -67,30 +67,30 @@ export class ResultStreamWriter {
     }
   }
 
-  #frame(kind: number, bytes: Uint8Array): void {
-    if (this.#over) return;
+  #onFrame(kind: number, bytes: Uint8Array): void {
+    if (this.#hasEnded) return;
     if (kind === resultFrameKinds.credit) {
-      this.#room = Math.min(roomMax, this.#room + creditOf(bytes));
-      return this.#goOn();
+      this.#credit = Math.min(creditMax, this.#credit + creditOf(bytes));
+      return this.#wake();
     }
     if (kind !== resultFrameKinds.args || this.#cancel !== undefined) {
-      throw new RemusterError('MALFORMED', 'a flow begins with its arguments, once');
+      throw new RemusterError('MALFORMED', 'a result stream starts with its arguments, once');
     }
     this.#cancel = () => {};
-    const cancel = this.#begin(bytes, (outcome) => {
-      if (this.#over) return outcome.ok ? discardOutput(outcome.value) : undefined;
-      if (outcome.ok) void this.#pour(outcome.value);
+    const cancel = this.#startCall(bytes, (outcome) => {
+      if (this.#hasEnded) return outcome.ok ? discardOutput(outcome.value) : undefined;
+      if (outcome.ok) void this.#sendOutput(outcome.value);
       else this.#refuse(outcome.error);
     });
     this.#cancel = cancel;
   }
 
-  async #pour(answer: CallOutput): Promise<void> {
+  async #sendOutput(output: CallOutput): Promise<void> {
     try {
-      // A method that is no generator gives a flow of one item.
-      if ('value' in answer) await this.#send(answer.value);
-      else for await (const item of answer.flow) if (!(await this.#send(item))) break;
-      if (this.#over) return;
+      // A method that is no generator yields its result as one item.
+      if ('value' in output) await this.#send(output.value);
+      else for await (const item of output.stream) if (!(await this.#send(item))) break;
+      if (this.#hasEnded) return;
       this.#sender.send(resultFrameKinds.end, new Uint8Array(0));
       this.#close();
     } catch (error) {
@@ -98,48 +98,51 @@ export class ResultStreamWriter {
     }
   }
 
-  /** False: nobody wants any more. */
+  /** False: the stream has ended. */
   async #send(item: Uint8Array): Promise<boolean> {
     if (item.length > valueBytesMax) {
-      throw new RemusterError('TOO_LARGE', `an item of a flow has at most ${valueBytesMax} bytes`);
+      throw new RemusterError(
+        'TOO_LARGE',
+        `an item of a result stream has ${item.length} bytes; the maximum is ${valueBytesMax}`,
+      );
     }
-    while (!this.#over && (this.#room <= 0 || !this.#sender.isIdle)) {
+    while (!this.#hasEnded && (this.#credit <= 0 || !this.#sender.isIdle)) {
       const { promise, resolve } = Promise.withResolvers<void>();
-      this.#mayGoOn = resolve;
+      this.#resume = resolve;
       await promise;
     }
-    if (this.#over) return false;
-    this.#room -= itemCost(item);
+    if (this.#hasEnded) return false;
+    this.#credit -= itemCost(item);
     this.#sender.send(resultFrameKinds.item, item);
     return true;
   }
 
-  #goOn(): void {
-    this.#mayGoOn?.();
-    this.#mayGoOn = undefined;
+  #wake(): void {
+    this.#resume?.();
+    this.#resume = undefined;
   }
 
   #refuse(error: unknown): void {
-    if (this.#over) return;
+    if (this.#hasEnded) return;
     const { code, message, stateChanged } = serializeError(error);
-    const words = { code, message: truncateErrorText(message), owner: undefined, version: 0, stateChanged };
-    this.#sender.send(resultFrameKinds.refused, encodeMessage({ kind: 'callError', ...words }));
+    const fields = { code, message: truncateErrorText(message), owner: undefined, version: 0, stateChanged };
+    this.#sender.send(resultFrameKinds.refused, encodeMessage({ kind: 'callError', ...fields }));
     this.#close();
   }
 
-  /** What was sent still arrives. */
+  /** Frames sent so far still arrive. */
   #close(): void {
     this.#sender.end();
     this.#finish();
-    this.#late = this.#clock.schedule(lingerMs, () => this.#stream.abort('the reader does not end'));
+    this.#cancelTimer = this.#clock.schedule(lingerMs, () => this.#stream.abort('the reader has not closed its side'));
   }
 
   #finish(): void {
-    if (this.#over) return;
-    this.#over = true;
-    this.#late();
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#cancelTimer();
     this.#cancel?.();
-    this.#goOn();
+    this.#wake();
     this.#ended();
   }
 }

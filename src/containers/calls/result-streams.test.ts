@@ -1,4 +1,4 @@
-/** Flows of items over simulated streams: from an owner here, elsewhere, and through a node in between. */
+/** Result streams over simulated connections: from a local owner, a remote owner, and through another node. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { RemusterError, isRemusterError, success } from '../../base/errors.ts';
@@ -22,7 +22,7 @@ type Program = {
 
 const pool = poolOf(3);
 
-/** Gives as many numbers as it is asked for, each with some ballast. */
+/** Yields that many numbers, each with some ballast. */
 async function* numbers(log: string[], count: number, ballast: number): AsyncGenerator<Uint8Array> {
   try {
     for (let i = 0; i < count; i++) {
@@ -71,7 +71,7 @@ class Cluster {
             modules: { get: () => undefined },
             count: () => {},
           },
-          { flowsMax: 2 },
+          { streamsMax: 2 },
         );
         streams.serve({
           request: (from, body, remainingMs, reply) => void calls.handle(from, decodeMessage(body), remainingMs, reply),
@@ -92,7 +92,7 @@ class Cluster {
     return this.world.program(name) ?? assert.fail(`${name} is down`);
   }
 
-  /** Lets time and promises pass until it is settled. */
+  /** Runs time and promises until the promise is settled. */
   async settled<T>(pending: Promise<T>, withinMs = 120_000): Promise<T> {
     let isSettled = false;
     const watched = pending.finally(() => (isSettled = true));
@@ -106,7 +106,7 @@ class Cluster {
     return await watched;
   }
 
-  async flow(
+  async stream(
     at: string,
     container: number,
     args: readonly unknown[],
@@ -117,10 +117,10 @@ class Cluster {
     return (await this.settled(session.call(call, { timeoutMs }))) as AsyncIterable<unknown>;
   }
 
-  async all(flow: AsyncIterable<unknown>): Promise<number[]> {
+  async all(stream: AsyncIterable<unknown>): Promise<number[]> {
     const read = async (): Promise<number[]> => {
       const items: number[] = [];
-      for await (const item of flow) items.push((item as [number])[0]);
+      for await (const item of stream) items.push((item as [number])[0]);
       return items;
     };
     return await this.settled(read());
@@ -134,7 +134,7 @@ function hostingOf(index: number, log: string[]): ContainerHosting {
       const [count, ballast] = decodeValue(call.args) as [number, number];
       const isOwn = call.container === index;
       const answer: CallOutput =
-        isOwn && call.method === 'numbers' ? { flow: numbers(log, count, ballast) } : { value: encodeValue([index]) };
+        isOwn && call.method === 'numbers' ? { stream: numbers(log, count, ballast) } : { value: encodeValue([index]) };
       done(success(answer));
       return () => void log.push('cancelled');
     },
@@ -147,25 +147,25 @@ function hostingOf(index: number, log: string[]): ContainerHosting {
 
 const upTo = (count: number): number[] => Array.from({ length: count }, (_, i) => i);
 
-describe('a flow', () => {
-  test('arrives whole and in order, from here and from elsewhere', async () => {
+describe('a result stream', () => {
+  test('arrives complete and in order, from a local and a remote owner', async () => {
     const cluster = new Cluster();
     for (const container of [0, 1]) {
-      const flow = await cluster.flow('a', container, [50, 10]);
-      assert.deepEqual(await cluster.all(flow), upTo(50));
+      const stream = await cluster.stream('a', container, [50, 10]);
+      assert.deepEqual(await cluster.all(stream), upTo(50));
     }
     assert.ok(cluster.at('b').log.includes('ended'));
   });
 
-  test('of large items arrives, and takes no more memory than its window', async () => {
+  test('of large items arrives, and takes no more memory than its credit', async () => {
     const cluster = new Cluster();
-    const flow = await cluster.flow('a', 1, [20, 300_000]);
-    const iterator = flow[Symbol.asyncIterator]();
+    const stream = await cluster.stream('a', 1, [20, 300_000]);
+    const iterator = stream[Symbol.asyncIterator]();
     await cluster.settled(iterator.next());
     cluster.world.advance(2_000);
     await new Promise(setImmediate);
     const made = cluster.at('b').log.length;
-    assert.ok(made <= 12, `${made} items were made for a reader that took one`);
+    assert.ok(made <= 12, `the owner yields ${made} items for a reader that took one`);
     const rest: unknown[] = [];
     for (;;) {
       const { done, value } = await cluster.settled(iterator.next());
@@ -177,20 +177,20 @@ describe('a flow', () => {
 
   test('ends with the error of its method, after the items before it', async () => {
     const cluster = new Cluster();
-    const flow = await cluster.flow('a', 1, [700, 0]);
+    const stream = await cluster.stream('a', 1, [700, 0]);
     const seen: unknown[] = [];
     const read = async (): Promise<void> => {
-      for await (const item of flow) seen.push(item);
+      for await (const item of stream) seen.push(item);
     };
     await assert.rejects(cluster.settled(read()), (error) => isRemusterError(error, 'CALL_FAILED'));
     assert.equal(seen.length, 666);
   });
 
-  test('is ended at its source when its reader stops', async () => {
+  test('ends at its owner when its reader stops', async () => {
     const cluster = new Cluster();
-    const flow = await cluster.flow('a', 1, [1_000_000, 0]);
+    const stream = await cluster.stream('a', 1, [1_000_000, 0]);
     const some = async (): Promise<void> => {
-      for await (const item of flow) if ((item as [number])[0] === 20) break;
+      for await (const item of stream) if ((item as [number])[0] === 20) break;
     };
     await cluster.settled(some());
     cluster.world.advance(1_000);
@@ -201,8 +201,8 @@ describe('a flow', () => {
 
   test('ends at its deadline', async () => {
     const cluster = new Cluster();
-    const flow = await cluster.flow('a', 1, [1_000_000, 0], 2_000);
-    const first = flow[Symbol.asyncIterator]();
+    const stream = await cluster.stream('a', 1, [1_000_000, 0], 2_000);
+    const first = stream[Symbol.asyncIterator]();
     await cluster.settled(first.next());
     cluster.world.advance(3_000);
     const rest = async (): Promise<void> => {
@@ -211,10 +211,10 @@ describe('a flow', () => {
     await assert.rejects(cluster.settled(rest()), (error) => isRemusterError(error, 'DEADLINE'));
   });
 
-  test('breaks when its owner dies, and is not begun again', async () => {
+  test('fails when its owner dies, and is not restarted', async () => {
     const cluster = new Cluster();
-    const flow = await cluster.flow('a', 1, [1_000_000, 0]);
-    const iterator = flow[Symbol.asyncIterator]();
+    const stream = await cluster.stream('a', 1, [1_000_000, 0]);
+    const iterator = stream[Symbol.asyncIterator]();
     await cluster.settled(iterator.next());
     cluster.world.crash('b', 'kept');
     const rest = async (): Promise<void> => {
@@ -235,8 +235,8 @@ describe('a flow', () => {
     const at = { host: cluster.world.host('b').address, port: 7 };
     return readResultStream({ streams, clock }, at, opening, encodeValue([count, 0]));
   };
-  const decoded = async function* (flow: AsyncIterable<Uint8Array>): AsyncGenerator {
-    for await (const item of flow) yield decodeValue(item);
+  const decoded = async function* (stream: AsyncIterable<Uint8Array>): AsyncGenerator {
+    for await (const item of stream) yield decodeValue(item);
   };
 
   test('reaches a client through any node', async () => {
@@ -245,25 +245,25 @@ describe('a flow', () => {
       assert.deepEqual(await cluster.all(decoded(open(cluster, container, 30))), upTo(30));
   });
 
-  test('of a method that is no generator is its one result', async () => {
+  test('of a method that is no generator has one item, its result', async () => {
     const cluster = new Cluster();
-    // Sent to b as if it were the owner of 2, which it is not: the pretend hosting answers with its own number.
+    // Sent to b as if it were the owner of 2, which it is not: the fake hosting replies with its own number.
     assert.deepEqual(await cluster.all(decoded(open(cluster, 2, 30, 1))), [1]);
   });
 
-  test('beyond the bound is refused', async () => {
+  test('beyond the maximum is refused', async () => {
     const cluster = new Cluster();
-    const flows = upTo(2).map(() => open(cluster, 1, 1_000_000)[Symbol.asyncIterator]());
-    for (const flow of flows) await cluster.settled(flow.next());
+    const streams = upTo(2).map(() => open(cluster, 1, 1_000_000)[Symbol.asyncIterator]());
+    for (const stream of streams) await cluster.settled(stream.next());
     await assert.rejects(cluster.all(open(cluster, 1, 5)), (error) => isRemusterError(error, 'CAPACITY'));
-    await flows[0]?.return?.();
+    await streams[0]?.return?.();
     cluster.world.advance(1_000);
     assert.deepEqual(await cluster.all(decoded(open(cluster, 1, 5))), upTo(5));
   });
 });
 
-describe('frames', () => {
-  test('come through in whatever pieces they arrive, and never larger than allowed', () => {
+describe('a frame reader', () => {
+  test('reassembles frames from chunks of any size, and refuses too large ones', () => {
     const sent: number[] = [];
     const stream = { write: (chunk: Uint8Array) => (sent.push(...chunk), true), end: () => {}, abort: () => {} };
     const sender = new ResultFrameSender(stream, () => {});

@@ -26,9 +26,9 @@ function opened(container = 0): HostingHarness {
 }
 
 async function exported(asked: PendingCall): Promise<TransferRow[]> {
-  assert.ok(asked.outcome?.ok === true && 'flow' in asked.outcome.value);
+  assert.ok(asked.outcome?.ok === true && 'stream' in asked.outcome.value);
   const rows: TransferRow[] = [];
-  for await (const page of asked.outcome.value.flow) rows.push(...(decodeValue(page) as TransferRow[]));
+  for await (const page of asked.outcome.value.stream) rows.push(...(decodeValue(page) as TransferRow[]));
   return rows;
 }
 
@@ -70,9 +70,9 @@ describe('export', () => {
     assert.deepEqual(await exported(scene.call('$export')), []);
     done(scene, 'set', [2_500]);
     const asked = scene.call('$export');
-    assert.ok(asked.outcome?.ok === true && 'flow' in asked.outcome.value);
+    assert.ok(asked.outcome?.ok === true && 'stream' in asked.outcome.value);
     const sizes: number[] = [];
-    for await (const page of asked.outcome.value.flow) sizes.push((decodeValue(page) as unknown[]).length);
+    for await (const page of asked.outcome.value.stream) sizes.push((decodeValue(page) as unknown[]).length);
     assert.deepEqual(sizes, [1_000, 1_000, 500]);
   });
 });

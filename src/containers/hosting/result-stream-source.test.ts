@@ -63,8 +63,8 @@ function flowing() {
 }
 
 function flowOf({ outcome }: PendingCall): AsyncIterator<Uint8Array> {
-  assert.ok(outcome?.ok === true && 'flow' in outcome.value);
-  return outcome.value.flow[Symbol.asyncIterator]();
+  assert.ok(outcome?.ok === true && 'stream' in outcome.value);
+  return outcome.value.stream[Symbol.asyncIterator]();
 }
 
 async function nextOf(flow: AsyncIterator<Uint8Array>): Promise<unknown> {

@@ -13,10 +13,10 @@ type Transact = (transaction: RegistryTransaction, options: WriteOptions, done: 
  * them.
  */
 function delayReplies(cluster: ReplicationTestCluster, name: string, isDelayed: (note: string) => boolean): () => void {
-  const { registryClient } = cluster.node(name) as unknown as { registryClient: { transact: Transact } };
+  const { registry } = cluster.node(name) as unknown as { registry: { transact: Transact } };
   const delayed: (() => void)[] = [];
-  const transact: Transact = registryClient.transact.bind(registryClient);
-  registryClient.transact = (transaction, options, done) => {
+  const transact: Transact = registry.transact.bind(registry);
+  registry.transact = (transaction, options, done) => {
     const [op] = transaction.then;
     const note = op?.kind === 'put' ? (readContainer(op.value)?.note ?? '') : '';
     transact(transaction, options, (outcome) => {
@@ -55,7 +55,7 @@ describe('a late reply of the registry', () => {
       ?.log.commit(writesOf({ k: '1' }), (outcome) => (isAcknowledged = outcome.ok));
     // b does not reply, so its position is unknown; but the record names it in the ISR.
     cluster.run(1_100);
-    cluster.node('a').registryClient.interrupt('NO_QUORUM');
+    cluster.node('a').registry.interrupt('NO_QUORUM');
     release();
     cluster.run(3_000);
     assert.equal(cluster.inSyncNames(), 'ab');

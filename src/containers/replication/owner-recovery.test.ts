@@ -33,7 +33,7 @@ describe('an owner that opens a container', () => {
 
   test('writes its fence to every disk in the ISR before any commit', () => {
     const cluster = running('fence', ['a', 'b', 'c']);
-    cluster.node('a').registryClient.interrupt();
+    cluster.node('a').registry.interrupt();
     cluster.cut.add('ab').add('ac');
     cluster.assignOwner(0, 'b');
     cluster.until('b has it', () => cluster.node('b').opened.has(0));

@@ -78,11 +78,11 @@ describe('a record update', () => {
     const cluster = running('fenced');
     assert.equal(codeOf(runTo(cluster, updateRecord(cluster, counted, fence, 'b'))), 'FENCED');
     const hidden = running('hidden');
-    hidden.node('a').registryClient.interrupt();
+    hidden.node('a').registry.interrupt();
     hidden.assignOwner(0, 'b');
     const late = updateRecord(hidden, counted);
     hidden.run(50);
-    hidden.node('a').registryClient.resume();
+    hidden.node('a').registry.resume();
     assert.equal(codeOf(runTo(hidden, late)), 'FENCED');
     assert.equal(hidden.record()?.failures, 0);
     const gone = running('gone');
@@ -92,24 +92,24 @@ describe('a record update', () => {
 
   test('retries while the registry has no quorum, and ends at its deadline', () => {
     const cluster = running('majority');
-    cluster.node('a').registryClient.interrupt('NO_QUORUM');
+    cluster.node('a').registry.interrupt('NO_QUORUM');
     const outcomes = updateRecord(cluster, counted);
     cluster.run(5_000);
     assert.equal(outcomes.length, 0);
-    cluster.node('a').registryClient.resume();
+    cluster.node('a').registry.resume();
     assert.equal(codeOf(runTo(cluster, outcomes)), 'ok');
     assert.equal(cluster.record()?.failures, 1);
-    cluster.node('a').registryClient.interrupt('NO_QUORUM');
+    cluster.node('a').registry.interrupt('NO_QUORUM');
     assert.equal(codeOf(runTo(cluster, updateRecord(cluster, counted), 11_000)), 'NO_QUORUM');
   });
 
   test('recognizes its own write when only the reply was lost', () => {
     const cluster = running('answer');
-    cluster.node('a').registryClient.interrupt('DEADLINE', { happens: true });
+    cluster.node('a').registry.interrupt('DEADLINE', { happens: true });
     const outcomes = updateRecord(cluster, counted);
     cluster.run(1_000);
     assert.equal(cluster.record()?.failures, 1);
-    cluster.node('a').registryClient.resume();
+    cluster.node('a').registry.resume();
     assert.equal(codeOf(runTo(cluster, outcomes, 11_000)), 'ok');
     assert.equal(cluster.record()?.failures, 1);
   });

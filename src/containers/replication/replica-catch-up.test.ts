@@ -110,7 +110,7 @@ describe('a replica that was removed and assigned again', () => {
   test('is not dropped late, after its owner has sent requests again', () => {
     const cluster = running('dropped late');
     assert.ok(cluster.commit('a', 0, { k: '1' }).ok);
-    const { id, disk, registryClient } = cluster.node('b');
+    const { id, disk, registry } = cluster.node('b');
     const copies = cluster.record()?.copies ?? [];
     disk.change({ full: true });
     cluster.write(0, (record) => {
@@ -120,7 +120,7 @@ describe('a replica that was removed and assigned again', () => {
     cluster.run(100);
     disk.heal();
     // From here on the registry does not reach b.
-    registryClient.interrupt();
+    registry.interrupt();
     cluster.write(0, (record) => record && { ...record, copies });
     cluster.until('it has joined again', () => cluster.inSyncNames() === 'ab', 900);
     cluster.run(3_000);
@@ -163,15 +163,15 @@ describe('a replica that leaves the record and is assigned again', () => {
     cluster.create(0, ['a']);
     cluster.until('it is open', () => cluster.node('a').opened.has(0));
     assert.ok(cluster.commit('a', 0, { k: '1' }).ok);
-    const registryClient = cluster.node('a').registryClient as unknown as { transact: LocalTransact };
-    const transact = registryClient.transact.bind(registryClient);
-    registryClient.transact = (_transaction, _options, done) => {
+    const registry = cluster.node('a').registry as unknown as { transact: LocalTransact };
+    const transact = registry.transact.bind(registry);
+    registry.transact = (_transaction, _options, done) => {
       cluster.timeline.after(1, () => done(failure('NO_QUORUM')));
     };
     assign(cluster, true);
     cluster.until('b has it', () => cluster.state('b').get('k') === '1');
     cluster.run(200);
-    return { cluster, take: () => (registryClient.transact = transact) };
+    return { cluster, take: () => (registry.transact = transact) };
   }
 
   function assign(cluster: ReplicationTestCluster, isAssigned: boolean): void {

@@ -110,7 +110,7 @@ describe('commits', () => {
   test('wait while the record cannot be changed', () => {
     const cluster = running('no quorum');
     cluster.kill('b');
-    cluster.node('a').registryClient.interrupt('NO_QUORUM');
+    cluster.node('a').registry.interrupt('NO_QUORUM');
     let isAcknowledged = false;
     cluster
       .node('a')
@@ -118,7 +118,7 @@ describe('commits', () => {
       ?.log.commit([{ key: 'k', value: new Uint8Array(1) }], () => (isAcknowledged = true));
     cluster.run(30_000);
     assert.equal(isAcknowledged, false);
-    cluster.node('a').registryClient.resume();
+    cluster.node('a').registry.resume();
     cluster.until('it is acknowledged', () => isAcknowledged, 3_000);
     assert.equal(cluster.inSyncNames(), 'a');
   });
@@ -199,7 +199,7 @@ describe('a replica', () => {
     const lost: string[] = [];
     cluster.hosting = { ...cluster.hosting, lost: (node) => lost.push(node.name) };
     // The old owner is cut off from the registry, and for a while from the new owner.
-    cluster.node('a').registryClient.interrupt();
+    cluster.node('a').registry.interrupt();
     cluster.cut.add('ab');
     cluster.assignOwner(0, 'b');
     cluster.until('b has it', () => cluster.node('b').opened.has(0));
@@ -253,12 +253,12 @@ describe('a replica', () => {
     const cluster = running('ahead of the table');
     assert.ok(cluster.commit('a', 0, { k: '1' }).ok);
     const [a, b, c] = ['a', 'b', 'c'].map((name) => cluster.node(name).id) as [NodeId, NodeId, NodeId];
-    cluster.node('c').registryClient.interrupt();
+    cluster.node('c').registry.interrupt();
     cluster.write(0, (record) => record && { ...record, note: 'c is not named here' });
     cluster.run(10);
     cluster.write(0, (record) => record && { ...record, copies: [a, b, c] });
     cluster.until('c is in sync', () => cluster.inSyncNames() === 'abc');
-    cluster.node('c').registryClient.resume();
+    cluster.node('c').registry.resume();
     cluster.run(5_000);
     assert.deepEqual(cluster.state('c'), cluster.state('a'));
   });

@@ -114,7 +114,7 @@ class RandomRun {
     for (const name of names) {
       const node = cluster.node(name);
       node.disk.heal();
-      node.registryClient.resume();
+      node.registry.resume();
       if (!node.isUp) cluster.start(name);
     }
     for (let i = 0; i < 300; i++) this.step();
@@ -183,11 +183,11 @@ class RandomRun {
       () => node.disk.change({ full: random.chance(0.5) }),
       () => node.disk.change({ operationMs: random.pick([0.1, 5, 60]) }),
       () =>
-        node.registryClient.interrupt(random.pick(['NO_QUORUM', 'DEADLINE', undefined]), {
+        node.registry.interrupt(random.pick(['NO_QUORUM', 'DEADLINE', undefined]), {
           happens: random.chance(0.3),
         }),
-      () => node.registryClient.resume(),
-      () => node.registryClient.resume(),
+      () => node.registry.resume(),
+      () => node.registry.resume(),
       () => node.life.pause(random.fraction() * 1_000),
       () => node.host.peerLost(cluster.node(random.pick(names)).id),
       () => this.#unplaced.add(random.pick(containers)),

@@ -71,7 +71,7 @@ export class SimulatedCaller {
   }
 
   #valueOf(result: CallResult): unknown {
-    if ('flow' in result) return this.#itemsOf(result.flow);
+    if ('stream' in result) return this.#itemsOf(result.stream);
     if ('value' in result) return decodeValue(result.value);
     return result.parts.map((part) => (part.ok ? decodeValue(part.value) : undefined));
   }

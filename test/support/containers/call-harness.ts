@@ -1,7 +1,6 @@
 /**
- * A few nodes with calls between them on pretend time: tables that can be made stale, owners that can be frozen, cut
- * off or made to refuse, replies that can be held back or lost. The state of containers outlives its owners here, and
- * remembers what it has run, as the real one does.
+ * A few nodes with calls between them on simulated time: tables can be stale, owners frozen, disconnected or refusing,
+ * replies delayed or lost. The state of containers outlives its owners and remembers call ids, as the real one does.
  */
 import assert from 'node:assert/strict';
 import { type Done, type ErrorCode, type Outcome, failure, success } from '../../../src/base/errors.ts';
@@ -98,10 +97,10 @@ function keyOf(pool: KnownPool, container: number): string {
   return `${pool.name}/${container}`;
 }
 
-/** What a container has run and answered, wherever it was. */
+/** One run of a method, wherever the container was. */
 export type Ran = { readonly container: number; readonly id: string; readonly node: string };
 
-/** What the owner does with a call instead of running it at once. */
+/** Replaces the normal execution of a call at its owner. */
 export type OwnerScript = (call: IncomingCall, run: () => CallOutput, done: Done<CallOutput>) => Cancel | undefined;
 
 export class CallTestNode {
@@ -111,33 +110,33 @@ export class CallTestNode {
   readonly calls: CallRouter;
   readonly counts = new Map<string, number>();
   readonly definitions = new Map<string, ModuleDefinition>();
-  manner: OwnerScript | undefined;
-  /** Refuses everything with this code, as an owner. */
-  refuses: ErrorCode | undefined;
-  /** Connected, and silent: nothing it is asked is answered. */
+  script: OwnerScript | undefined;
+  /** The code with which the node refuses all calls as an owner. */
+  refusalCode: ErrorCode | undefined;
+  /** Connected, but it replies to nothing. */
   isFrozen = false;
-  /** Nobody listens there. */
+  /** Refuses connections. */
   isDown = false;
   isAlive = true;
-  /** Calls that it has in its inbox. */
-  readonly inHand = new Set<string>();
+  /** Call ids in its inbox. */
+  readonly pendingCalls = new Set<string>();
   readonly hosting: ContainerHosting;
 
-  constructor(scene: CallHarness, name: string, id: NodeId, options: Partial<CallRouterOptions>) {
+  constructor(harness: CallHarness, name: string, id: NodeId, options: Partial<CallRouterOptions>) {
     this.name = name;
     this.identity = { id, name, host: name, port: 1, generation: 1, roles: ['worker'], dc: 'local' };
-    this.hosting = scene.hostingOf(this);
+    this.hosting = harness.hostingOf(this);
     this.calls = new CallRouter(
       {
         self: this.identity,
-        clock: scene.clock,
+        clock: harness.clock,
         random: new Random(name),
-        streams: scene.streamsOf(this),
+        streams: harness.streamsOf(this),
         table: this.table,
         hosting: this.hosting,
-        addressOf: (node) => scene.seats.find(({ identity }) => identity.id === node)?.identity,
-        nodeByName: (other) => scene.seats.find((seat) => seat.name === other)?.identity.id,
-        isAlive: (node) => scene.seatOf(node).isAlive,
+        addressOf: (node) => harness.nodes.find(({ identity }) => identity.id === node)?.identity,
+        nodeByName: (other) => harness.nodes.find((node) => node.name === other)?.identity.id,
+        isAlive: (node) => harness.nodeOf(node).isAlive,
         modules: { get: (module) => this.definitions.get(module) },
         count: (what) => void this.counts.set(what, this.count(what) + 1),
       },
@@ -154,28 +153,28 @@ export type Sent = { readonly to: string; readonly kind: string; readonly atMs: 
 
 export class CallHarness {
   readonly timeline = new Timeline();
-  readonly seats: readonly CallTestNode[];
+  readonly nodes: readonly CallTestNode[];
   readonly pool: KnownPool;
-  /** Runs of methods, each of which changed the state. */
+  /** All runs of methods; each has changed state. */
   readonly ran: Ran[] = [];
   readonly sent: Sent[] = [];
-  readonly answers = new Map<string, Uint8Array>();
-  readonly lineMs = 1;
-  /** How long replies of owners take. */
+  readonly results = new Map<string, Uint8Array>();
+  readonly requestMs = 1;
+  /** How long a reply takes to the caller. */
   replyMs = 1;
-  /** How often each reply arrives; a transport would never do that. */
-  copies = 1;
-  /** Replies that are to be lost. */
-  loses: (kind: string) => boolean = () => false;
+  /** How often each reply arrives; a real transport delivers it once. */
+  replyCopies = 1;
+  /** True for replies that are lost. */
+  losesReply: (kind: string) => boolean = () => false;
   readonly #open = new Map<CallTestNode, Set<(outcome: Outcome<Uint8Array>) => void>>();
   #version = 0;
 
   constructor(names: readonly string[], containers: number, options: Partial<CallRouterOptions> = {}) {
-    this.seats = names.map((name, index) => new CallTestNode(this, name, idOf(index), options));
+    this.nodes = names.map((name, index) => new CallTestNode(this, name, idOf(index), options));
     this.pool = poolOf(containers);
-    for (const seat of this.seats) seat.table.known.set(this.pool.name, this.pool);
+    for (const node of this.nodes) node.table.known.set(this.pool.name, this.pool);
     for (let container = 0; container < containers; container++) {
-      this.own(container, names[container % names.length]);
+      this.setOwner(container, names[container % names.length]);
     }
   }
 
@@ -185,62 +184,62 @@ export class CallHarness {
     schedule: (delayMs, run) => this.timeline.after(delayMs, run),
   };
 
-  seat(name: string): CallTestNode {
-    return this.seats.find((seat) => seat.name === name) ?? assert.fail(`no seat ${name}`);
+  node(name: string): CallTestNode {
+    return this.nodes.find((node) => node.name === name) ?? assert.fail(`no node ${name}`);
   }
 
-  seatOf(node: NodeId): CallTestNode {
-    return this.seats.find(({ identity }) => identity.id === node) ?? assert.fail(`no node ${node}`);
+  nodeOf(node: NodeId): CallTestNode {
+    return this.nodes.find(({ identity }) => identity.id === node) ?? assert.fail(`no node ${node}`);
   }
 
-  /** Everybody, or only those named, is told at once. */
-  own(
+  /** Updates the tables of all nodes, or only of those named, at once. */
+  setOwner(
     container: number,
     owner: string | undefined,
-    told: readonly string[] = this.seats.map(({ name }) => name),
+    informed: readonly string[] = this.nodes.map(({ name }) => name),
   ): void {
     this.#version += 1;
-    const id = owner === undefined ? undefined : this.seat(owner).identity.id;
-    for (const name of told) this.seat(name).table.addOwnerHint(this.pool, container, id, this.#version);
+    const id = owner === undefined ? undefined : this.node(owner).identity.id;
+    for (const name of informed) this.node(name).table.addOwnerHint(this.pool, container, id, this.#version);
   }
 
   advance(ms: number): void {
     this.timeline.runUntil(this.timeline.nowMs + ms);
   }
 
-  /** The connections of everybody to that node break. */
-  sever(name: string): void {
-    const open = [...(this.#open.get(this.seat(name)) ?? [])];
+  /** Breaks the connections of all nodes to that node. */
+  breakConnections(name: string): void {
+    const open = [...(this.#open.get(this.node(name)) ?? [])];
     for (const end of open) end(failure('NETWORK_TIMEOUT', 'the connection was lost'));
   }
 
   kill(name: string): void {
-    this.seat(name).isDown = true;
-    this.sever(name);
+    this.node(name).isDown = true;
+    this.breakConnections(name);
   }
 
-  call(from: string, call: Partial<RoutedCall> = {}): Watched {
-    return new Watched(this, from, call);
+  call(from: string, call: Partial<RoutedCall> = {}): ObservedCall {
+    return new ObservedCall(this, from, call);
   }
 
-  sendings(kind = 'call'): number {
+  sentCount(kind = 'call'): number {
     return this.sent.filter((sent) => sent.kind === kind).length;
   }
 
   streamsOf(from: CallTestNode): Pick<Streams, 'request' | 'open'> {
     return {
-      open: () => assert.fail('flows have tests of their own'),
+      open: () => assert.fail('result streams have their own tests'),
       request: (to, body, timeoutMs, done) => this.#request(from, to, body.slice(), timeoutMs, done),
     };
   }
 
   #request(from: CallTestNode, to: Address, body: Uint8Array, timeoutMs: number, done: Done<Uint8Array>): Cancel {
-    const seat = this.seat(to.host);
+    const node = this.node(to.host);
     const message = decodeMessage(body);
-    this.sent.push({ to: seat.name, kind: message.kind, atMs: this.timeline.nowMs });
-    const open = this.#open.get(seat) ?? new Set();
-    this.#open.set(seat, open);
-    let left = this.copies;
+    this.sent.push({ to: node.name, kind: message.kind, atMs: this.timeline.nowMs });
+    const open = this.#open.get(node) ?? new Set();
+    this.#open.set(node, open);
+    let left = this.replyCopies;
     const end = (outcome: Outcome<Uint8Array>): void => {
       if (left === 0) return;
       left -= 1;
@@ -255,12 +254,12 @@ export class CallHarness {
     };
     const late = this.timeline.after(timeoutMs, () => endAll(failure('DEADLINE')));
     open.add(endAll);
-    this.timeline.after(this.lineMs, () => {
-      if (seat.isDown) return endAll(failure('UNREACHABLE', 'refused'));
-      if (seat.isFrozen) return;
-      seat.calls.handle(from.identity, message, timeoutMs - this.lineMs, (outcome) => {
-        if (seat.isFrozen || (outcome.ok && this.loses(decodeMessage(outcome.value).kind))) return;
-        const replies = this.copies;
+    this.timeline.after(this.requestMs, () => {
+      if (node.isDown) return endAll(failure('UNREACHABLE', 'refused'));
+      if (node.isFrozen) return;
+      node.calls.handle(from.identity, message, timeoutMs - this.requestMs, (outcome) => {
+        if (node.isFrozen || (outcome.ok && this.losesReply(decodeMessage(outcome.value).kind))) return;
+        const replies = this.replyCopies;
         this.timeline.after(this.replyMs, () => {
           for (let i = 0; i < replies; i++) end(outcome);
         });
@@ -269,62 +268,62 @@ export class CallHarness {
     return () => void this.timeline.after(0, () => endAll(failure('CANCELLED')));
   }
 
-  hostingOf(seat: CallTestNode): ContainerHosting {
+  hostingOf(node: CallTestNode): ContainerHosting {
     return {
       changed: () => {},
-      call: (call, done) => this.#host(seat, call, done),
-      callStatus: ({ id }) => (seat.inHand.has(formatCallId(id)) ? 'running' : 'unknown'),
+      call: (call, done) => this.#host(node, call, done),
+      callStatus: ({ id }) => (node.pendingCalls.has(formatCallId(id)) ? 'running' : 'unknown'),
       lowestOpen: (pool) => {
         const { containers } = pool.record;
         const own = Array.from({ length: containers }, (_, i) => i);
-        return own.find((container) => seat.table.ownerOf(pool, container) === seat.identity.id);
+        return own.find((container) => node.table.ownerOf(pool, container) === node.identity.id);
       },
       containers: () => [],
       stop: (done) => done(success(undefined)),
     };
   }
 
-  #host(seat: CallTestNode, call: IncomingCall, done: Done<CallOutput>): Cancel {
-    if (seat.refuses !== undefined) {
-      done(failure(seat.refuses, 'not now'));
+  #host(node: CallTestNode, call: IncomingCall, done: Done<CallOutput>): Cancel {
+    if (node.refusalCode !== undefined) {
+      done(failure(node.refusalCode, 'not now'));
       return () => {};
     }
-    if (seat.table.ownerOf(call.pool, call.container) !== seat.identity.id) {
+    if (node.table.ownerOf(call.pool, call.container) !== node.identity.id) {
       done(failure('STALE_TABLE', 'not mine'));
       return () => {};
     }
-    const run = (): CallOutput => ({ value: this.#run(seat, call) });
-    if (seat.manner !== undefined) return seat.manner(call, run, done) ?? ((): void => {});
+    const run = (): CallOutput => ({ value: this.#run(node, call) });
+    if (node.script !== undefined) return node.script(call, run, done) ?? ((): void => {});
     done(success(run()));
     return () => {};
   }
 
-  /** Answers with the container, the method and how often it has run anything. */
-  #run(seat: CallTestNode, { container, id, method }: IncomingCall): Uint8Array {
+  /** Returns the container, the method and how often the container has run any method. */
+  #run(node: CallTestNode, { container, id, method }: IncomingCall): Uint8Array {
     const key = `${container}/${formatCallId(id)}`;
-    const known = this.answers.get(key);
+    const known = this.results.get(key);
     if (known !== undefined) return known;
-    this.ran.push({ container, id: formatCallId(id), node: seat.name });
-    const times = this.ran.filter((one) => one.container === container).length;
+    this.ran.push({ container, id: formatCallId(id), node: node.name });
+    const times = this.ran.filter((other) => other.container === container).length;
     const value = encodeValue({ container, method, times });
-    this.answers.set(key, value);
+    this.results.set(key, value);
     return value;
   }
 }
 
 /** One call and how it ended. */
-export class Watched {
+export class ObservedCall {
   readonly endings: { readonly atMs: number; readonly outcome: Outcome<CallResult> }[] = [];
   readonly cancel: Cancel;
   static #counter = 0;
 
-  constructor(scene: CallHarness, from: string, call: Partial<RoutedCall>) {
-    Watched.#counter += 1;
-    const id = { session: 'test', generation: 1, counter: Watched.#counter };
+  constructor(harness: CallHarness, from: string, call: Partial<RoutedCall>) {
+    ObservedCall.#counter += 1;
+    const id = { session: 'test', generation: 1, counter: ObservedCall.#counter };
     const basic = { pool: 'visits', method: 'add', args: encodeValue([1]), lowestPending: 1, timeoutMs: 120_000, id };
     const wanted = { ...basic, route: { id: 0 }, ...call };
-    this.cancel = scene.seat(from).calls.call(wanted, (outcome) => {
-      this.endings.push({ atMs: scene.timeline.nowMs, outcome });
+    this.cancel = harness.node(from).calls.call(wanted, (outcome) => {
+      this.endings.push({ atMs: harness.timeline.nowMs, outcome });
     });
   }
 
@@ -347,12 +346,12 @@ export class Watched {
     return outcome.ok ? 'ok' : outcome.error.code;
   }
 
-  get words(): string {
+  get message(): string {
     const { outcome } = this.#only;
     return outcome.ok ? '' : outcome.error.message;
   }
 
-  /** Of one container, or what an aggregate made. */
+  /** The result of one container, or of an aggregate. */
   get value(): unknown {
     const { outcome } = this.#only;
     assert.ok(outcome.ok, outcome.ok ? '' : `${outcome.error.code}: ${outcome.error.message}`);
@@ -368,7 +367,7 @@ export class Watched {
   }
 }
 
-/** Node 0 has nothing but zeros: nobody may take it for nobody. */
+/** The id of node 0 is all zeros: it must not be taken for "no node". */
 export function idOf(index: number): NodeId {
   return String(index).padStart(32, '0') as NodeId;
 }

@@ -48,7 +48,7 @@ export type TestNode = {
   generation: number;
   life: SimulatedProcess;
   host: ReplicaManager;
-  registryClient: FakeRegistry;
+  registry: FakeRegistry;
   readonly opened: Map<number, OpenLog>;
   /** Per container, the highest fence under which the node has tried to open it. */
   readonly tried: Map<number, Fence>;
@@ -133,21 +133,10 @@ export class ReplicationTestCluster {
       },
     });
     const generation = (known?.generation ?? 0) + 1;
-    const registryClient = this.registry.connect();
+    const registry = this.registry.connect();
     const events: ReplicationEvent[] = known?.events ?? [];
-    const parts = {
-      name,
-      id,
-      disk,
-      generation,
-      life,
-      registryClient,
-      opened: new Map(),
-      tried: new Map(),
-      events,
-      isUp: true,
-    };
-    const node: TestNode = { ...parts, host: undefined as never };
+    const parts = { name, id, disk, generation, life, registry, events, isUp: true, host: undefined as never };
+    const node: TestNode = { ...parts, opened: new Map(), tried: new Map() };
     node.host = this.#host(node);
     this.nodes.set(name, node);
     this.#watch(node, fromRevision);
@@ -280,7 +269,7 @@ export class ReplicationTestCluster {
       self: { id, generation },
       store: simulatedStore(disk, life, 'store', noFailpoints),
       streams: this.#streams(node),
-      registry: node.registryClient,
+      registry: node.registry,
       clock: this.clock(life),
       addressOf: (other: NodeId): Address => ({ host: this.byId(other)?.name ?? '?', port: 1 }),
       isGone: (other: NodeId, lifeOf: number) => this.reportsDeadNodes && !this.#isAlive(other, lifeOf),
@@ -298,7 +287,7 @@ export class ReplicationTestCluster {
   }
 
   #watch(node: TestNode, fromRevision: number): void {
-    node.registryClient.watch(keyRanges.containers, fromRevision, {
+    node.registry.watch(keyRanges.containers, fromRevision, {
       changed: (changes, revision) => {
         for (const change of changes) {
           const parsed = parseClusterKey(change.kind === 'put' ? change.entry.key : change.key);

@@ -10,7 +10,7 @@ import type { Ending, Place } from './place.ts';
 /** The owner runs the call, and its reply is lost with the connection. */
 export function ranWithoutReply(timeoutMs = 20_000) {
   const scene = new CallHarness(['a', 'b', 'c'], 3);
-  scene.loses = (kind) => kind === 'callReply';
+  scene.losesReply = (kind) => kind === 'callReply';
   const call = scene.call('a', { route: { id: 1 }, timeoutMs });
   scene.advance(5);
   assert.equal(scene.ran.length, 1);
@@ -39,7 +39,7 @@ export const routingPlaces: readonly Place[] = [
     says: 'no',
     run: () => {
       const scene = new CallHarness(['a', 'b', 'c'], 3);
-      scene.own(1, undefined);
+      scene.setOwner(1, undefined);
       const call = scene.call('a', { route: { id: 1 }, timeoutMs: 2_000 });
       scene.advance(3_000);
       return { outcome: call.endings[0]?.outcome, happened: scene.ran.length > 0 };
@@ -60,8 +60,8 @@ export const routingPlaces: readonly Place[] = [
     says: 'maybe',
     run: () => {
       const { scene, end } = ranWithoutReply();
-      for (const { table } of scene.seats) table.known.clear();
-      scene.sever('b');
+      for (const { table } of scene.nodes) table.known.clear();
+      scene.breakConnections('b');
       scene.advance(60_000);
       return end();
     },
@@ -71,10 +71,10 @@ export const routingPlaces: readonly Place[] = [
     says: 'maybe',
     run: () => {
       const { scene, end } = ranWithoutReply();
-      scene.loses = () => false;
-      scene.seat('c').refuses = 'UNKNOWN_METHOD';
-      scene.own(1, 'c');
-      scene.sever('b');
+      scene.losesReply = () => false;
+      scene.node('c').refusalCode = 'UNKNOWN_METHOD';
+      scene.setOwner(1, 'c');
+      scene.breakConnections('b');
       scene.advance(60_000);
       return end();
     },
@@ -84,7 +84,7 @@ export const routingPlaces: readonly Place[] = [
     says: 'no',
     run: () => {
       const scene = new CallHarness(['a', 'b', 'c'], 3);
-      scene.seat('b').manner = (_call, _run, done) => {
+      scene.node('b').script = (_call, _run, done) => {
         done(failure('PRECONDITION', 'not now', 'no'));
         return undefined;
       };
@@ -98,7 +98,7 @@ export const routingPlaces: readonly Place[] = [
     says: 'maybe',
     run: () => {
       const scene = new CallHarness(['a', 'b', 'c'], 3);
-      scene.seat('c').refuses = 'FORBIDDEN';
+      scene.node('c').refusalCode = 'FORBIDDEN';
       const call = scene.call('a', { route: { broadcast: true } });
       scene.advance(5);
       return { outcome: call.endings[0]?.outcome, happened: scene.ran.length > 0 };
@@ -112,7 +112,7 @@ export const routingPlaces: readonly Place[] = [
       const aggregate = (): never => {
         throw new RemusterError('BAD_ARGUMENT', 'no');
       };
-      scene.seat('a').definitions.set('counter', { name: 'counter', methods: { add: { run: () => 1, aggregate } } });
+      scene.node('a').definitions.set('counter', { name: 'counter', methods: { add: { run: () => 1, aggregate } } });
       const call = scene.call('a', { route: { broadcast: true } });
       scene.advance(5);
       return { outcome: call.endings[0]?.outcome, happened: scene.ran.length > 0 };

@@ -172,7 +172,7 @@ export class ReadSlots {
     // Only its deadline and its reader end it now; a request that is sent again begins anew.
     inbox.leave(pending);
     pending.stage = 'flowing';
-    pending.answerStream(success({ flow }));
+    pending.answerStream(success({ stream: flow }));
   }
 
   #flowEnded(reader: Reader): void {

@@ -1,9 +1,9 @@
-/** One timer for many: each is woken in time, those that are gone are not, and nobody is looked at all the time. */
+/** One timer for many deadlines: each is met in time, removed ones are not, and close deadlines share a check. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Clock } from '../../base/ports.ts';
 import { Timeline } from '../../simulation/engine/timeline.ts';
-import { CallTimerList, type DeadlineWaiter } from './alarms.ts';
+import { CallTimerList, type DeadlineWaiter } from './call-timer-list.ts';
 
 type Sleeper = DeadlineWaiter & { wakeAtMs: number; readonly woken: number[] };
 
@@ -28,7 +28,7 @@ function setUp(): { timeline: Timeline; alarms: CallTimerList; sleeper: (wakeAtM
   return { timeline, alarms, sleeper };
 }
 
-test('everybody is woken in time and in any order', () => {
+test('a timer list calls each waiter in time, whatever their order', () => {
   const { timeline, alarms, sleeper } = setUp();
   const all = [500, 20, 300, 20, 1_000, 1_002].map(sleeper);
   assert.equal(alarms.size, 6);
@@ -40,7 +40,7 @@ test('everybody is woken in time and in any order', () => {
   assert.equal(alarms.size, 0);
 });
 
-test('whoever has gone, or was ended by another, is not woken', () => {
+test('a timer list does not call a waiter that was removed, even by another waiter', () => {
   const { timeline, alarms, sleeper } = setUp();
   const gone = sleeper(50);
   const ended = sleeper(100);
@@ -56,7 +56,7 @@ test('whoever has gone, or was ended by another, is not woken', () => {
   assert.equal(alarms.size, 0);
 });
 
-test('a moment may be moved, to earlier and to later', () => {
+test('a waiter may move its deadline, to earlier and to later', () => {
   const { timeline, alarms, sleeper } = setUp();
   const later = sleeper(100);
   const earlier = sleeper(1_000);
@@ -69,10 +69,10 @@ test('a moment may be moved, to earlier and to later', () => {
   assert.equal(later.woken.length, 1);
 });
 
-test('many close moments cost few looks', () => {
+test('many close deadlines share few checks', () => {
   const { timeline, sleeper } = setUp();
   const all = Array.from({ length: 1_000 }, (_, i) => sleeper(1 + i / 100));
   timeline.runUntil(100);
   assert.ok(all.every(({ woken }) => woken.length === 1));
-  assert.ok(timeline.steps <= 5, `${timeline.steps} looks`);
+  assert.ok(timeline.steps <= 5, `${timeline.steps} checks`);
 });

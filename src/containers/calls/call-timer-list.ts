@@ -1,35 +1,39 @@
 /**
- * One timer for all that wait. Almost everything that waits is answered long before its time, so nobody gets a timer
- * of its own: when the earliest moment comes, all are looked through. It is also the list of what is under way, linked
- * through the waiters themselves, because there are many of them and each stays only for a moment.
+ * One timer for all open calls; when it fires, all of them are checked. Almost every call ends long before its
+ * deadline, so a timer for each would cost more than the check. The list is linked through the calls themselves.
  */
 import type { Cancel, Clock } from '../../base/ports.ts';
 
 export type DeadlineWaiter = {
-  /** When it wants to be woken; it may change this at any time, and says so with `set` if it became earlier. */
+  /** When `onDeadline` is due. It may change at any time; if it becomes earlier, the waiter calls `set`. */
   readonly wakeAtMs: number;
-  /** Its neighbours in the list; undefined while it is in none. Only the list writes them. */
+  /** Neighbours in the list; undefined outside of one. Only the list writes them. */
   before: DeadlineWaiter | undefined;
   after: DeadlineWaiter | undefined;
   onDeadline(nowMs: number): void;
 };
 
-/** However many moments lie close together, all are looked through at most so often. */
-const pauseMsMin = 5;
+/** The least time between two checks, however close the deadlines are. */
+const fireIntervalMsMin = 5;
 
 export class CallTimerList {
   readonly #clock: Clock;
-  /** Between the last and the first; never woken. */
-  readonly #ends: DeadlineWaiter = { wakeAtMs: Infinity, before: undefined, after: undefined, onDeadline: () => {} };
+  /** The sentinel between last and first; never due. */
+  readonly #sentinel: DeadlineWaiter = {
+    wakeAtMs: Infinity,
+    before: undefined,
+    after: undefined,
+    onDeadline: () => {},
+  };
   #size = 0;
   #cancel: Cancel | undefined;
   #dueMs = Infinity;
-  #rangMs = -Infinity;
+  #lastFiredMs = -Infinity;
 
   constructor(clock: Clock) {
     this.#clock = clock;
-    this.#ends.before = this.#ends;
-    this.#ends.after = this.#ends;
+    this.#sentinel.before = this.#sentinel;
+    this.#sentinel.after = this.#sentinel;
   }
 
   get size(): number {
@@ -52,32 +56,32 @@ export class CallTimerList {
   }
 
   #link(waiter: DeadlineWaiter): void {
-    const last = this.#ends.before as DeadlineWaiter;
+    const last = this.#sentinel.before as DeadlineWaiter;
     waiter.before = last;
-    waiter.after = this.#ends;
+    waiter.after = this.#sentinel;
     last.after = waiter;
-    this.#ends.before = waiter;
+    this.#sentinel.before = waiter;
     this.#size += 1;
   }
 
   #arm(dueMs: number): void {
     this.#cancel?.();
     this.#dueMs = dueMs;
-    const atMs = Math.max(dueMs, this.#rangMs + pauseMsMin);
-    this.#cancel = this.#clock.schedule(Math.max(0, atMs - this.#clock.nowMs()), () => this.#ring());
+    const atMs = Math.max(dueMs, this.#lastFiredMs + fireIntervalMsMin);
+    this.#cancel = this.#clock.schedule(Math.max(0, atMs - this.#clock.nowMs()), () => this.#fire());
   }
 
-  #ring(): void {
+  #fire(): void {
     this.#dueMs = Infinity;
     this.#cancel = undefined;
     const nowMs = this.#clock.nowMs();
-    this.#rangMs = nowMs;
+    this.#lastFiredMs = nowMs;
     for (const waiter of this.#due(nowMs)) {
-      // One that was woken may have ended another one.
+      // The callback of one waiter may remove another.
       if (waiter.after !== undefined && waiter.wakeAtMs <= nowMs) waiter.onDeadline(nowMs);
     }
     let next = Infinity;
-    for (let at = this.#ends.after; at !== undefined && at !== this.#ends; at = at.after) {
+    for (let at = this.#sentinel.after; at !== undefined && at !== this.#sentinel; at = at.after) {
       next = Math.min(next, at.wakeAtMs);
     }
     if (next < this.#dueMs) this.#arm(next);
@@ -85,7 +89,7 @@ export class CallTimerList {
 
   #due(nowMs: number): readonly DeadlineWaiter[] {
     const due: DeadlineWaiter[] = [];
-    for (let at = this.#ends.after; at !== undefined && at !== this.#ends; at = at.after) {
+    for (let at = this.#sentinel.after; at !== undefined && at !== this.#sentinel; at = at.after) {
       if (at.wakeAtMs <= nowMs) due.push(at);
     }
     return due;
