@@ -97,7 +97,9 @@ function entriesOf(result: TransactionResult['results'][number]): readonly Regis
 }
 
 export type OwnKeyChanges = {
-  /** Another process has changed the registration, or the state is malformed or lost: the snapshot must be read again. */
+  /**
+   * Another process has changed the registration, or the state is malformed or lost: the snapshot must be read again.
+   */
   readonly needsReread: boolean;
   readonly state: { readonly record: NodeStateRecord; readonly modRevision: number } | undefined;
 };

@@ -1,6 +1,6 @@
 /**
- * Renews the lease of the registration, and tracks until when it certainly holds. That time counts from sending the last
- * successful renewal, so it ends before the registry expires the lease. Never gives up.
+ * Renews the lease of the registration, and tracks until when it certainly holds. That time counts from sending the
+ * last successful renewal, so it ends before the registry expires the lease. Never gives up.
  */
 import type { Outcome } from '../base/errors.ts';
 import type { Random } from '../base/random.ts';

@@ -9,8 +9,8 @@
  *   it is gone, and the epoch is the same                      late return: drained
  *   no record of this node                                     boot, or join
  *
- * An epoch is a period in which some node was registered without a gap. A new leader may find registrations that no node
- * renews, because leases do not expire without a leader. The epoch continues only if a survivor of it confirms it
+ * An epoch is a period in which some node was registered without a gap. A new leader may find registrations that no
+ * node renews, because leases do not expire without a leader. The epoch continues only if a survivor of it confirms it
  * (registration-maintenance.ts); otherwise the first node that registers starts a new epoch. Both write the epoch key,
  * so one of them wins.
  */

@@ -1,6 +1,6 @@
 /**
- * Background work of a registered node: confirms the epoch under each new leader, adopts a newer epoch, and rejoins with
- * `rejoin: auto`. One transaction at a time.
+ * Background work of a registered node: confirms the epoch under each new leader, adopts a newer epoch, and rejoins
+ * with `rejoin: auto`. One transaction at a time.
  */
 import type { Outcome } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';

@@ -1,6 +1,6 @@
 /**
- * Times of registration, all derived from the TTL, so that a short TTL in a test keeps every relation. Invariant: a node
- * doubts its registration before it expires, and it expires before the leader marks the node as lost.
+ * Times of registration, all derived from the TTL, so that a short TTL in a test keeps every relation. Invariant: a
+ * node doubts its registration before it expires, and it expires before the leader marks the node as lost.
  */
 import { RemusterError } from '../base/errors.ts';
 import { registryLimits } from '../base/registry.ts';

@@ -58,7 +58,7 @@ function injectFault(cluster: RegistrationTestCluster, random: Random): void {
   const fault = random.below(10);
   if (fault < 3)
     node.connection?.interrupt(random.pick([undefined, 'NO_QUORUM', 'DEADLINE', 'NETWORK_TIMEOUT'] as const));
-  else if (fault < 4) node.connection?.interrupt(undefined, { happens: true });
+  else if (fault < 4) node.connection?.interrupt(undefined, { takesEffect: true });
   else if (fault < 7) node.connection?.resume();
   else if (node.host === undefined) cluster.start(name);
   else if (name !== 'a') cluster.crash(name);

@@ -1,6 +1,6 @@
 /**
- * Registration, state and epoch records as JSON. Reading is strict: a malformed record is undefined, and undefined never
- * means active.
+ * Registration, state and epoch records as JSON. Reading is strict: a malformed record is undefined, and undefined
+ * never means active.
  */
 import type { Identity, Role } from '../base/ports.ts';
 import { readRecord, strictCount, strictList, strictOneOf, strictText } from '../registry/json-record.ts';

@@ -1,7 +1,7 @@
 /**
  * Registration of one node as a machine: read, register, reconcile, activate, renew. Any doubt leads back to `reading`:
- * the registry decides, never the memory of this node. Renewal runs beside all phases until the end. Knows no container:
- * serving needs a serving lease besides.
+ * the registry decides, never the memory of this node. Renewal runs beside all phases until the end. Knows no
+ * container: serving needs a serving lease besides.
  *
  *   reading --> granting --> registering --> reading --> reconciling --> activating --> registered, watching
  *      ^        (a lease)                                                                  |

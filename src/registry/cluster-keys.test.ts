@@ -1,4 +1,4 @@
-/** Keys are built and read by one rule: what is built is read as the same thing, and nothing else is read at all. */
+/** Every key that `clusterKey` builds is parsed as the same key, and no other text is parsed. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { parseNodeId } from '../base/ids.ts';
@@ -7,7 +7,7 @@ import { type ClusterKey, clusterKey, keyRanges, parseClusterKey } from './clust
 const node = parseNodeId('0123456789abcdef0123456789abcdef');
 
 describe('cluster keys', () => {
-  test('each is read as what it was built from', () => {
+  test('are parsed as what they were built from', () => {
     const keys: readonly ClusterKey[] = [
       { kind: 'assigner' },
       { kind: 'containerNode', node },
@@ -26,7 +26,7 @@ describe('cluster keys', () => {
     for (const key of keys) assert.deepEqual(parseClusterKey(clusterKey(key)), key);
   });
 
-  test('D11: names that could be read as something else are refused', () => {
+  test('D11: refuse names that another key could contain', () => {
     for (const name of ['', 'a/b', '..', 'A', '\0', 'a\n', 'x'.repeat(64)]) {
       assert.throws(
         () => clusterKey({ kind: 'container', pool: name, container: '1' }),
@@ -36,7 +36,7 @@ describe('cluster keys', () => {
     }
   });
 
-  test('what was not built here is not read', () => {
+  test('are the only texts that are parsed', () => {
     const foreign = [
       '',
       '/',
@@ -57,7 +57,7 @@ describe('cluster keys', () => {
     for (const key of foreign) assert.equal(parseClusterKey(key), undefined, key);
   });
 
-  test('the roster holds registrations, states and the epoch, and no containers', () => {
+  test('of registrations, states and the epoch form one range without containers', () => {
     const { from, to } = keyRanges.nodeDirectory;
     const inside = (key: ClusterKey): boolean => clusterKey(key) >= from && clusterKey(key) < to;
     assert.ok(inside({ kind: 'epoch' }) && inside({ kind: 'state', node }) && inside({ kind: 'registration', node }));

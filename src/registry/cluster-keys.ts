@@ -1,20 +1,20 @@
 /**
- * Builds and parses every key under `/cluster/`; checks each part. The only place that knows their spelling. Never
- * reads or writes a value.
+ * Builds and parses every key under `/cluster/`, and validates each part. The only place that knows their spelling.
+ * Never reads or writes a value.
  *
- *   /cluster/assigner                           the fence of the leader that may drain and rebalance
- *   /cluster/container-last-deletion            the name of the pool that was deleted last
- *   /cluster/container-last-pool                the highest number that a pool ever had
- *   /cluster/container-nodes/{node}             the number of the node in address tables
- *   /cluster/container-placer                   the fence of the leader that may place containers
- *   /cluster/container-pools/{pool}             what the pool is
- *   /cluster/containers/{pool}/{container}      who owns the container, who has copies of its state
- *   /cluster/drains/{node}                      how the node is being drained
- *   /cluster/epoch                              counts the times in which somebody was registered without a gap
- *   /cluster/load/{node}                        what the node last said about its load
- *   /cluster/nodes/{node}/state                 active, draining, drained: survives the node
- *   /cluster/register/{node}                    the node is here, under its lease
- *   /cluster/spreads/{node}                     the node came without containers, and gets its share of them
+ *   /cluster/assigner                           fence of the leader that drains and rebalances
+ *   /cluster/container-last-deletion            name of the pool that was deleted last
+ *   /cluster/container-last-pool                highest number that a pool ever had
+ *   /cluster/container-nodes/{node}             number of the node in address tables
+ *   /cluster/container-placer                   fence of the leader that places containers
+ *   /cluster/container-pools/{pool}             definition of the pool
+ *   /cluster/containers/{pool}/{container}      owner and replicas of the container
+ *   /cluster/drains/{node}                      the drain of the node
+ *   /cluster/epoch                              number of the epoch, and the term that confirmed it
+ *   /cluster/load/{node}                        latest load report of the node
+ *   /cluster/nodes/{node}/state                 mode of the node; outlives its registration
+ *   /cluster/register/{node}                    registration of the node, under its lease
+ *   /cluster/spreads/{node}                     a new node without containers, which gets its share of them
  */
 import { unreachable } from '../base/assert.ts';
 import { RemusterError } from '../base/errors.ts';
@@ -39,7 +39,7 @@ export type ClusterKey =
   | { readonly kind: 'state'; readonly node: NodeId }
   | { readonly kind: 'registration'; readonly node: NodeId };
 
-/** BAD_ARGUMENT when a name could be read as something else. */
+/** Throws BAD_ARGUMENT for a name that does not follow `namePattern`. */
 export function clusterKey(key: ClusterKey): string {
   switch (key.kind) {
     case 'assigner':
@@ -73,7 +73,7 @@ export function clusterKey(key: ClusterKey): string {
   }
 }
 
-/** Undefined for everything that `clusterKey` would not have built. */
+/** Undefined for every text that `clusterKey` does not build. */
 export function parseClusterKey(text: string): ClusterKey | undefined {
   const [root, cluster, area, ...rest] = text.split('/');
   if (root !== '' || cluster !== 'cluster') return undefined;
@@ -106,11 +106,11 @@ function nodeKeyOf(area: string | undefined, node: NodeId, rest: readonly string
 export const keyRanges = {
   registrations: withPrefix('/cluster/register/'),
   cluster: withPrefix('/cluster/'),
-  /** Numbers of nodes, pools and containers: everything an address table is made of, in one watch. */
+  /** Node numbers, pools and containers: all that an address table is built from, in one watch. */
   containers: { from: '/cluster/container-', to: withPrefix('/cluster/containers/').to },
   containersOf: (pool: string): KeyRange => withPrefix(`/cluster/containers/${poolPath(pool)}/`),
   pools: withPrefix('/cluster/container-pools/'),
-  /** Epoch, states and registrations are neighbours, with the load in between: one watch, one order. */
+  /** Epoch, states and registrations in one watch, so in one order. The loads lie between them. */
   nodeDirectory: { from: '/cluster/epoch', to: withPrefix('/cluster/register/').to },
 } as const;
 

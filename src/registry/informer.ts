@@ -1,15 +1,13 @@
 /**
- * Lists a key range, then watches it; lists again when history was compacted. A listener never sees a key older than it
- * saw before. Never gives up, never decides.
- *
- * Pages are read one after the other while the registry moves on, so changes are followed from the revision of the
- * first page, and those that a later page has already shown are left out: no listener ever sees a key as it was before.
+ * Lists a key range page by page, then watches it; lists again after compaction. Never gives up. The watch starts at
+ * the revision of the first page and leaves out the changes that a later page already contains, so a listener never
+ * sees a key at an older revision than before.
  */
 import type { Cancel, Clock } from '../base/ports.ts';
 import type { KeyRange, RegistryChange, RegistryEntry, Registry } from '../base/registry.ts';
 
 export type InformerEvents = {
-  /** Everything, as it was at `revision` or later. What is not in it is gone. */
+  /** All entries at `revision` or later. A key that is not among them does not exist. */
   loaded(entries: readonly RegistryEntry[], revision: number): void;
   changed(changes: readonly RegistryChange[], revision: number): void;
 };
@@ -18,7 +16,7 @@ type Page = { readonly lastKey: string; readonly revision: number };
 
 const pageEntries = 1_000;
 const timeoutMs = 5_000;
-const retryMs = 500;
+const retryDelayMs = 500;
 
 export function startInformer(
   registry: Pick<Registry, 'range' | 'watch'>,
@@ -26,17 +24,17 @@ export function startInformer(
   range: KeyRange,
   events: InformerEvents,
 ): Cancel {
-  const follower = new Follower(registry, clock, range, events);
-  follower.load();
-  return () => follower.stop();
+  const informer = new Informer(registry, clock, range, events);
+  informer.load();
+  return () => informer.stop();
 }
 
-class Follower {
+class Informer {
   readonly #registry: Pick<Registry, 'range' | 'watch'>;
   readonly #clock: Clock;
   readonly #range: KeyRange;
   readonly #events: InformerEvents;
-  /** In the order of keys, until changes are newer than all of them. Ours are ASCII: comparing text compares bytes. */
+  /** In key order; empty once changes are newer than all pages. Cluster keys are ASCII, so text order is byte order. */
   #pages: Page[] = [];
   #cancel: Cancel = () => {};
   #stopped = false;
@@ -50,7 +48,7 @@ class Follower {
 
   load(): void {
     this.#pages = [];
-    this.#page(this.#range.from, []);
+    this.#loadPage(this.#range.from, []);
   }
 
   stop(): void {
@@ -58,12 +56,12 @@ class Follower {
     this.#cancel();
   }
 
-  #page(from: string, entries: RegistryEntry[]): void {
+  #loadPage(from: string, entries: RegistryEntry[]): void {
     if (this.#stopped) return;
     this.#registry.range({ from, to: this.#range.to }, { limit: pageEntries, timeoutMs }, (outcome) => {
       if (this.#stopped) return;
       if (!outcome.ok) {
-        this.#cancel = this.#clock.schedule(retryMs, () => this.load());
+        this.#cancel = this.#clock.schedule(retryDelayMs, () => this.load());
         return;
       }
       const { more, revision } = outcome.value;
@@ -71,12 +69,12 @@ class Follower {
       const isLast = !more || last === undefined;
       entries.push(...outcome.value.entries);
       this.#pages.push({ lastKey: isLast ? this.#range.to : last.key, revision });
-      if (isLast) this.#follow(entries);
-      else this.#page(`${last.key}\0`, entries);
+      if (isLast) this.#watch(entries);
+      else this.#loadPage(`${last.key}\0`, entries);
     });
   }
 
-  #follow(entries: readonly RegistryEntry[]): void {
+  #watch(entries: readonly RegistryEntry[]): void {
     const since = this.#pages[0]?.revision ?? 0;
     this.#events.loaded(entries, since);
     if (this.#stopped) return;

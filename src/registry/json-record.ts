@@ -1,7 +1,4 @@
-/**
- * Reads small JSON records of the registry. Damage never throws: what cannot be read is undefined, and the reader of a
- * record decides what that means.
- */
+/** Reads small JSON records of the registry. Never throws: a malformed record is undefined, and its reader decides. */
 export type RecordFields = Readonly<Record<string, unknown>>;
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
@@ -21,9 +18,9 @@ export function numberField(value: unknown, from: number, to: number): number | 
 }
 
 /** Thrown by the strict readers below, and caught by `readRecord` alone. */
-class Unreadable extends Error {}
+class MalformedRecord extends Error {}
 
-/** A record that is right in every field, or undefined. */
+/** The record if every field is valid, otherwise undefined. */
 export function readRecord<T>(value: Uint8Array, build: (fields: RecordFields) => T): T | undefined {
   const fields = recordFieldsOf(value);
   if (fields === undefined) return undefined;
@@ -35,27 +32,27 @@ export function readRecord<T>(value: Uint8Array, build: (fields: RecordFields) =
 }
 
 export function strictFields(value: unknown): RecordFields {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Unreadable();
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new MalformedRecord();
   return value as RecordFields;
 }
 
 export function strictList(value: unknown, lengthMax = Infinity): readonly unknown[] {
-  if (!Array.isArray(value) || value.length > lengthMax) throw new Unreadable();
+  if (!Array.isArray(value) || value.length > lengthMax) throw new MalformedRecord();
   return value;
 }
 
 export function strictText(value: unknown, charactersMax = Infinity): string {
-  if (typeof value !== 'string' || value.length > charactersMax) throw new Unreadable();
+  if (typeof value !== 'string' || value.length > charactersMax) throw new MalformedRecord();
   return value;
 }
 
 export function strictCount(value: unknown): number {
-  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0) throw new Unreadable();
+  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0) throw new MalformedRecord();
   return value;
 }
 
 export function strictOneOf<const T extends readonly string[]>(allowed: T, value: unknown): T[number] {
   const found = allowed.find((one) => one === value);
-  if (found === undefined) throw new Unreadable();
+  if (found === undefined) throw new MalformedRecord();
   return found;
 }

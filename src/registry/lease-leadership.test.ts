@@ -15,12 +15,12 @@ const ttlMs = 1_000;
 
 type Member = {
   readonly id: NodeId;
-  readonly side: FakeRegistry;
+  readonly connection: FakeRegistry;
   readonly leadership: LeaseLeadership;
   readonly log: string[];
 };
 
-/** Candidates of one group, each with a line of its own to the registry, and who led when. */
+/** Candidates of one group, each with its own connection to the registry, and a log of each leadership. */
 class Group {
   readonly timeline = new Timeline();
   readonly clock: Clock = {
@@ -34,23 +34,23 @@ class Group {
 
   join(): Member {
     const id = nodeIdFrom(new Uint8Array(16).fill(this.members.length + 1));
-    const side = this.registry.connect();
+    const connection = this.registry.connect();
     const log: string[] = [];
-    const leadership = createLeaseLeadership({ registry: side, clock: this.clock, key, identity: id, ttlMs });
-    const note = (text: string): void => void log.push(`${Math.round(this.timeline.nowMs)} ${text}`);
+    const leadership = createLeaseLeadership({ registry: connection, clock: this.clock, key, identity: id, ttlMs });
+    const trace = (text: string): void => void log.push(`${Math.round(this.timeline.nowMs)} ${text}`);
     leadership.watch({
       elected: (fence) => {
-        note('became');
+        trace('elected');
         this.fences.push(fence);
       },
-      lost: (reason) => note(`lost: ${reason}`),
+      lost: (reason) => trace(`lost: ${reason}`),
     });
-    const member = { id, side, leadership, log };
+    const member = { id, connection, leadership, log };
     this.members.push(member);
     return member;
   }
 
-  /** Lets time pass, and at every step nobody but one leads, under the highest fence there was. */
+  /** Lets time pass, and checks at every step that at most one member leads, under the highest fence. */
   run(forMs: number): void {
     const untilMs = this.timeline.nowMs + forMs;
     for (let next = this.timeline.nextMs(); next !== undefined && next <= untilMs; next = this.timeline.nextMs()) {
@@ -75,8 +75,8 @@ function group(count: number): { world: Group; members: Member[] } {
   return { world, members };
 }
 
-describe('leadership by a lease', () => {
-  test('the first one leads, all others know who and under which fence', () => {
+describe('lease leadership', () => {
+  test('elects the first candidate, and shows all others leader and fence', () => {
     const { world, members } = group(3);
     const [a, b, c] = members as [Member, Member, Member];
     assert.deepEqual(
@@ -90,39 +90,40 @@ describe('leadership by a lease', () => {
     assert.deepEqual([a.log.length, b.log.length, a.leadership.isLeading()], [1, 0, true]);
   });
 
-  test('one that is cut off stops after 0.8 of its time, before the next begins', () => {
+  test('ends for an isolated leader after 0.8 of its lease, before the next leader is elected', () => {
     const { world, members } = group(2);
     const [a, b] = members as [Member, Member];
     const cutMs = world.timeline.nowMs;
-    a.side.interrupt();
+    a.connection.interrupt();
     world.run(10_000);
     const lostMs = Number(a.log[1]?.split(' ')[0]);
-    const becameMs = Number(b.log[0]?.split(' ')[0]);
+    const electedMs = Number(b.log[0]?.split(' ')[0]);
     assert.match(a.log[1] ?? '', /lost: the lease was not renewed in time/);
     assert.ok(lostMs - cutMs <= ttlMs * 0.8 && lostMs - cutMs >= ttlMs * (0.8 - 1 / 3) - 1, a.log.join());
-    assert.ok(becameMs > lostMs && becameMs - lostMs < ttlMs * 0.5, b.log.join());
+    assert.ok(electedMs > lostMs && electedMs - lostMs < ttlMs * 0.5, b.log.join());
     assert.equal(a.leadership.view().leader, undefined);
-    a.side.resume();
+    a.connection.resume();
     world.run(2_000);
     assert.equal(a.leadership.view().leader, b.id);
     assert.equal(a.log.length, 2);
   });
 
-  test('answers that come after the safe time do not bring it back', () => {
+  test('is not restored by replies that arrive after the safe time', () => {
     const { world, members } = group(1);
     const [a] = members as [Member];
-    a.side.interrupt('DEADLINE', { happens: true });
+    a.connection.interrupt('DEADLINE', { takesEffect: true });
     world.run(799);
-    a.side.resume();
+    a.connection.resume();
     world.run(20_000);
-    // Its renewals arrived, their answers did not: it stopped, waited for its own lease to end, and came back.
+    // Its renewals arrived, their replies did not: it stopped, waited for its own lease to expire, and was elected
+    // again.
     assert.deepEqual(
       a.log.map((line) => line.replace(/^\d+ /, '')),
-      ['became', 'lost: the lease was not renewed in time', 'became'],
+      ['elected', 'lost: the lease was not renewed in time', 'elected'],
     );
   });
 
-  test('a lease or key that somebody takes away is lost at once', () => {
+  test('ends at once when the lease is revoked or the key deleted', () => {
     const { world, members } = group(2);
     const [a, b] = members as [Member, Member];
     const entry = world.registry.keyspace.range(onlyKey(key), 1).entries[0]!;
@@ -138,7 +139,7 @@ describe('leadership by a lease', () => {
     assert.equal(a.log.length + b.log.length, 5);
   });
 
-  test('resigning hands over at once, and the one who resigned lets others go first', () => {
+  test('passes on at once when the leader resigns, which then does not campaign for one TTL', () => {
     const { world, members } = group(2);
     const [a, b] = members as [Member, Member];
     const ends: boolean[] = [];
@@ -157,36 +158,36 @@ describe('leadership by a lease', () => {
     assert.deepEqual([b.leadership.view().leader, world.fences.length], [undefined, 3]);
   });
 
-  test('a claim whose outcome is unknown is taken back', () => {
+  test('revokes the lease of a campaign whose outcome is unknown', () => {
     const world = new Group();
     const a = world.join();
     const b = world.join();
-    a.side.interrupt('DEADLINE', { happens: true });
-    b.side.interrupt();
+    a.connection.interrupt('DEADLINE', { takesEffect: true });
+    b.connection.interrupt();
     world.run(3_000);
     assert.equal(world.fences.length, 0);
-    a.side.resume();
-    b.side.resume();
+    a.connection.resume();
+    b.connection.resume();
     world.run(10_000);
     assert.equal(world.members.filter(({ leadership }) => leadership.isLeading()).length, 1);
   });
 
-  test('whatever is cut and healed, at most one leads, and one does in the end (200 seeds)', () => {
+  test('has at most one leader under random faults, and one after they heal (200 seeds)', () => {
     let changes = 0;
     for (let seed = 0; seed < 200; seed++) {
       const random = new Random(`leadership ${seed}`);
       const { world, members } = group(3);
       for (let round = 0; round < 25; round++) {
-        const { side, leadership } = members[random.below(3)]!;
+        const { connection, leadership } = members[random.below(3)]!;
         const fault = random.below(6);
-        if (fault === 0) side.interrupt();
-        else if (fault === 1) side.interrupt('DEADLINE', { happens: true });
-        else if (fault === 2) side.interrupt('NO_QUORUM');
+        if (fault === 0) connection.interrupt();
+        else if (fault === 1) connection.interrupt('DEADLINE', { takesEffect: true });
+        else if (fault === 2) connection.interrupt('NO_QUORUM');
         else if (fault === 3) leadership.resign(() => {});
-        else side.resume();
+        else connection.resume();
         world.run(random.below(900));
       }
-      for (const { side } of members) side.resume();
+      for (const { connection } of members) connection.resume();
       world.run(5_000 + ttlMs * 3);
       assert.equal(members.filter(({ leadership }) => leadership.isLeading()).length, 1, `seed ${seed}`);
       assert.equal(new Set(members.map(({ leadership }) => leadership.view().fence)).size, 1, `seed ${seed}`);

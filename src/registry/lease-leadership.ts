@@ -1,15 +1,13 @@
 /**
- * Leader election by one key under a lease (registry kept in etcd). The holder stops at 0.8 of the lease, so two never
- * lead. The fence is the revision of the key.
+ * Leader election by one key under a lease, for a registry that is kept in etcd. Two nodes never lead at once: the
+ * leader counts its lease from *sending* the last acknowledged renewal and stops after 0.8 of it, while the registry
+ * counts from receiving it and deletes the key after all of it. This holds while no clock runs a fifth faster than the
+ * other.
  *
- *   look --key is there--> follow --key is gone--> campaign: grant a lease, create the key
- *     ^                                               |              |
- *     +---------------- somebody else was faster -----+              v
- *     +---------------- lost: lease gone, not renewed in time --- leading: renew at a third of the time
- *
- * The holder counts the time of its lease from *sending* the last renewal that was answered, and stops after 0.8 of it.
- * The registry counts from receiving it and ends the key after all of it. So the old leader has stopped before anybody
- * can lead next, whatever is lost or late in between, as long as no clock runs a fifth faster than the other.
+ *   read --key exists--> watch --key deleted--> campaign: grant a lease, create the key
+ *     ^                                            |              |
+ *     +------------- another node created it ------+              v
+ *     +------------- lost: lease expired, not renewed in time --- leading: renew at a third of the time
  *
  * The fence is the revision that created the key. A later creation has a higher revision, so fences strictly increase.
  */
@@ -35,44 +33,44 @@ export type LeaseLeadershipOptions = {
   readonly key: string;
   readonly identity: NodeId;
   readonly ttlMs: number;
-  /** False: only looks who leads, and never wants to. */
+  /** False: only observes the leader, never campaigns. */
   readonly candidate?: boolean;
-  /** After a call that failed. */
+  /** After a failed request. */
   readonly retryDelayMs?: number;
 };
 
 export type LeaseLeadership = Leadership & {
-  /** Gives up leading, and lets others go first for the time of one lease. Ends when the key is gone, or may be so. */
+  /** Stops leading, and does not campaign for one TTL. Calls back when the lease was revoked, or the attempt failed. */
   resign(done: Done<void>): void;
-  /** The same for good: nothing is called or told any more. */
+  /** Stops for good: no request and no event follows. */
   stop(done: Done<void>): void;
 };
 
-/** Of the granted time: when the holder stops on its own, and when it renews. */
+/** Of the granted TTL: when the leader stops by itself, and when it renews. */
 const safeRatio = 0.8;
 const renewRatio = 1 / 3;
 const listenersMax = 1_000;
 const indexSpan = 2 ** 40;
 
-type Held = { readonly lease: LeaseId; readonly ttlMs: number; safeUntilMs: number };
+type HeldLease = { readonly lease: LeaseId; readonly ttlMs: number; safeUntilMs: number };
 
-const nobody: LeadershipView = { leader: undefined, term: 0, fence: undefined };
+const noLeader: LeadershipView = { leader: undefined, term: 0, fence: undefined };
 
 export function createLeaseLeadership(options: LeaseLeadershipOptions): LeaseLeadership {
   const candidate = new Candidate(options);
-  candidate.look();
+  candidate.readLeader();
   return candidate;
 }
 
 class Candidate implements LeaseLeadership {
   readonly #options: LeaseLeadershipOptions;
-  readonly #retryMs: number;
+  readonly #retryDelayMs: number;
   readonly #listeners = new Set<LeadershipEvents>();
   readonly #range;
-  /** Raised by each change of plan; what was begun under an older one has no say any more. */
-  #plan = 0;
-  #held: Held | undefined;
-  #view: LeadershipView = nobody;
+  /** Number of the current attempt; replies to requests of an earlier one are ignored. */
+  #attempt = 0;
+  #held: HeldLease | undefined;
+  #view: LeadershipView = noLeader;
   #isLeading = false;
   #isStopped = false;
   #campaignFromMs = 0;
@@ -81,12 +79,12 @@ class Candidate implements LeaseLeadership {
 
   constructor(options: LeaseLeadershipOptions) {
     this.#options = options;
-    this.#retryMs = options.retryDelayMs ?? Math.min(1_000, options.ttlMs / 20);
+    this.#retryDelayMs = options.retryDelayMs ?? Math.min(1_000, options.ttlMs / 20);
     this.#range = onlyKey(options.key);
   }
 
   view(): LeadershipView {
-    return this.#isLeading && !this.isLeading() ? { ...nobody, term: this.#view.term } : this.#view;
+    return this.#isLeading && !this.isLeading() ? { ...noLeader, term: this.#view.term } : this.#view;
   }
 
   isLeading(): boolean {
@@ -94,8 +92,9 @@ class Candidate implements LeaseLeadership {
   }
 
   watch(events: LeadershipEvents): Cancel {
-    if (this.#listeners.size >= listenersMax) throw new RemusterError('CAPACITY', 'too many listeners for one group');
-    // A copy, so that the same object can be given twice.
+    if (this.#listeners.size >= listenersMax)
+      throw new RemusterError('CAPACITY', `the leadership has ${listenersMax} listeners, its maximum`);
+    // A copy, so that the same object can be registered twice.
     const own = { ...events };
     this.#listeners.add(own);
     return () => this.#listeners.delete(own);
@@ -103,63 +102,63 @@ class Candidate implements LeaseLeadership {
 
   resign(done: Done<void>): void {
     this.#campaignFromMs = this.#options.clock.nowMs() + this.#options.ttlMs;
-    const held = this.#letGo('resigned');
-    if (!this.#isStopped) this.look();
-    this.#release(held, done);
+    const held = this.#stopLeading('resigned');
+    if (!this.#isStopped) this.readLeader();
+    this.#revoke(held, done);
   }
 
   stop(done: Done<void>): void {
-    const held = this.#letGo('stopped');
+    const held = this.#stopLeading('stopped');
     this.#isStopped = true;
     this.#listeners.clear();
-    this.#release(held, done);
+    this.#revoke(held, done);
   }
 
-  /** Who leads now? */
-  look(): void {
-    const plan = this.#newPlan();
+  /** Reads the leader key, then watches it or campaigns. */
+  readLeader(): void {
+    const attempt = this.#startAttempt();
     this.#options.registry.range(this.#range, { limit: 1 }, (outcome: Outcome<RangeResult>) => {
-      if (plan !== this.#plan) return;
-      if (!outcome.ok) return this.#later(this.#retryMs, () => this.look());
+      if (attempt !== this.#attempt) return;
+      if (!outcome.ok) return this.#schedule(this.#retryDelayMs, () => this.readLeader());
       const { entries, revision } = outcome.value;
-      this.#follow(entries[0], revision);
+      this.#onLeaderKey(entries[0], revision);
     });
   }
 
-  /** Watches the key; when it is gone, campaigns, if it wants to lead at all. */
-  #follow(entry: RegistryEntry | undefined, revision: number): void {
-    this.#newPlan();
-    this.#see(entry === undefined ? { ...nobody, term: this.#view.term } : viewOf(entry));
+  /** Watches the key, or campaigns if it does not exist and this node is a candidate. */
+  #onLeaderKey(entry: RegistryEntry | undefined, revision: number): void {
+    this.#startAttempt();
+    this.#updateView(entry === undefined ? { ...noLeader, term: this.#view.term } : viewOf(entry));
     if (entry === undefined && this.#options.candidate !== false) return this.#campaignWhenAllowed();
     this.#endWatch = this.#options.registry.watch(this.#range, revision + 1, {
       changed: (changes, at) => {
         const last = changes.at(-1);
-        this.#follow(last?.kind === 'put' ? last.entry : undefined, at);
+        this.#onLeaderKey(last?.kind === 'put' ? last.entry : undefined, at);
       },
-      compacted: () => this.look(),
+      compacted: () => this.readLeader(),
     });
   }
 
   #campaignWhenAllowed(): void {
     const waitMs = this.#campaignFromMs - this.#options.clock.nowMs();
-    // Somebody else may lead meanwhile, so look again after the wait.
-    if (waitMs > 0) this.#later(waitMs, () => this.look());
+    // Another node may lead by then, so the key is read again.
+    if (waitMs > 0) this.#schedule(waitMs, () => this.readLeader());
     else this.#campaign();
   }
 
   #campaign(): void {
-    const plan = this.#newPlan();
+    const attempt = this.#startAttempt();
     const { registry, clock, ttlMs } = this.#options;
     const sentMs = clock.nowMs();
     registry.grant(ttlMs, {}, (outcome) => {
       const held = outcome.ok ? { ...outcome.value, safeUntilMs: sentMs + outcome.value.ttlMs * safeRatio } : undefined;
-      if (plan !== this.#plan) return this.#release(held);
-      if (held === undefined) return this.#later(this.#retryMs, () => this.look());
-      this.#claim(plan, held);
+      if (attempt !== this.#attempt) return this.#revoke(held);
+      if (held === undefined) return this.#schedule(this.#retryDelayMs, () => this.readLeader());
+      this.#claim(attempt, held);
     });
   }
 
-  #claim(plan: number, held: Held): void {
+  #claim(attempt: number, held: HeldLease): void {
     const { registry, key, identity, clock } = this.#options;
     const value = new TextEncoder().encode(identity);
     const claim = {
@@ -169,113 +168,113 @@ class Candidate implements LeaseLeadership {
     } as const;
     const timeoutMs = Math.max(1, held.safeUntilMs - clock.nowMs());
     registry.transact(claim, { timeoutMs }, (outcome: Outcome<TransactionResult>) => {
-      const isCurrent = plan === this.#plan;
+      const isCurrent = attempt === this.#attempt;
       if (isCurrent && outcome.ok && outcome.value.succeeded && clock.nowMs() < held.safeUntilMs)
         return this.#lead(held, outcome.value.revision);
-      // Also when the outcome is unknown: with its lease the key goes as well, if it was created.
-      this.#release(held);
+      // Also if the outcome is unknown: revoking the lease deletes the key if it was created.
+      this.#revoke(held);
       if (!isCurrent) return;
       const [read] = outcome.ok ? outcome.value.results : [];
       const entry = read?.kind === 'read' ? read.entries[0] : undefined;
-      if (outcome.ok && entry !== undefined) this.#follow(entry, outcome.value.revision);
-      else this.#later(this.#retryMs, () => this.look());
+      if (outcome.ok && entry !== undefined) this.#onLeaderKey(entry, outcome.value.revision);
+      else this.#schedule(this.#retryDelayMs, () => this.readLeader());
     });
   }
 
-  #lead(held: Held, revision: number): void {
-    this.#newPlan();
+  #lead(held: HeldLease, revision: number): void {
+    this.#startAttempt();
     const fence = fenceOfRevision(revision);
     this.#held = held;
     this.#isLeading = true;
     this.#view = { leader: this.#options.identity, term: revision, fence };
     this.#endWatch = this.#options.registry.watch(this.#range, revision + 1, {
       changed: () => this.#lose('the key was taken away'),
-      compacted: () => this.#lose('the registry forgot what happened to the key'),
+      compacted: () => this.#lose('the history of the key was compacted'),
     });
-    this.#guard(held);
+    this.#scheduleSafeEnd(held);
     this.#renewAt(held, held.safeUntilMs - held.ttlMs * (safeRatio - renewRatio));
-    this.#tell((events) => events.elected?.(fence));
-    this.#tell((events) => events.changed?.(this.#view));
+    this.#notify((events) => events.elected?.(fence));
+    this.#notify((events) => events.changed?.(this.#view));
   }
 
-  /** Stops on its own when no renewal has moved the end. */
-  #guard(held: Held): void {
-    this.#later(held.safeUntilMs - this.#options.clock.nowMs(), () => {
+  /** Stops leading at the safe end of the lease unless a renewal has moved it. */
+  #scheduleSafeEnd(held: HeldLease): void {
+    this.#schedule(held.safeUntilMs - this.#options.clock.nowMs(), () => {
       if (this.#held !== held) return;
       if (this.#options.clock.nowMs() >= held.safeUntilMs) this.#lose('the lease was not renewed in time');
-      else this.#guard(held);
+      else this.#scheduleSafeEnd(held);
     });
   }
 
-  #renewAt(held: Held, atMs: number): void {
-    this.#later(Math.max(0, atMs - this.#options.clock.nowMs()), () => {
+  #renewAt(held: HeldLease, atMs: number): void {
+    this.#schedule(Math.max(0, atMs - this.#options.clock.nowMs()), () => {
       if (this.#held === held) this.#renew(held);
     });
   }
 
-  #renew(held: Held): void {
+  #renew(held: HeldLease): void {
     const { registry, clock } = this.#options;
     const sentMs = clock.nowMs();
     const timeoutMs = Math.max(1, Math.min(held.ttlMs * renewRatio, held.safeUntilMs - sentMs));
     registry.keepAlive(held.lease, { timeoutMs }, (outcome) => {
       if (this.#held !== held) return;
-      // Too late, even if it went well: we have said meanwhile that we do not lead.
+      // Too late even if it succeeded: this node has reported meanwhile that it does not lead.
       if (clock.nowMs() >= held.safeUntilMs) return this.#lose('the lease was not renewed in time');
       if (outcome.ok) {
         held.safeUntilMs = Math.max(held.safeUntilMs, sentMs + outcome.value.ttlMs * safeRatio);
         this.#renewAt(held, sentMs + outcome.value.ttlMs * renewRatio);
-      } else if (outcome.error.code === 'LEASE_EXPIRED') this.#lose('the lease is gone');
-      else this.#renewAt(held, clock.nowMs() + this.#retryMs);
+      } else if (outcome.error.code === 'LEASE_EXPIRED') this.#lose('the lease has expired');
+      else this.#renewAt(held, clock.nowMs() + this.#retryDelayMs);
     });
   }
 
   #lose(reason: string): void {
-    const held = this.#letGo(reason);
-    this.#release(held);
-    if (!this.#isStopped) this.look();
+    const held = this.#stopLeading(reason);
+    this.#revoke(held);
+    if (!this.#isStopped) this.readLeader();
   }
 
-  /** From here on we do not lead and do not campaign; the lease is returned, to be given back. */
-  #letGo(reason: string): Held | undefined {
+  /** Stops leading and campaigning. Returns the held lease, which the caller revokes. */
+  #stopLeading(reason: string): HeldLease | undefined {
     const wasLeading = this.#isLeading;
     const held = this.#held;
-    this.#newPlan();
+    this.#startAttempt();
     this.#isLeading = false;
     this.#held = undefined;
     if (!wasLeading) return held;
-    this.#view = { ...nobody, term: this.#view.term };
-    this.#tell((events) => events.lost?.(reason));
-    this.#tell((events) => events.changed?.(this.#view));
+    this.#view = { ...noLeader, term: this.#view.term };
+    this.#notify((events) => events.lost?.(reason));
+    this.#notify((events) => events.changed?.(this.#view));
     return held;
   }
 
-  /** As far as the registry can be reached; otherwise the lease ends by itself. */
-  #release(held: Held | undefined, done: Done<void> = () => undefined): void {
+  /** Revokes the lease if the registry can be reached; otherwise it expires by itself. */
+  #revoke(held: HeldLease | undefined, done: Done<void> = () => undefined): void {
     if (held !== undefined) this.#options.registry.revoke(held.lease, { timeoutMs: held.ttlMs }, done);
     else this.#options.clock.schedule(0, () => done(success(undefined)));
   }
 
-  #see(view: LeadershipView): void {
-    const isNews = view.fence !== this.#view.fence;
+  #updateView(view: LeadershipView): void {
+    const hasChanged = view.fence !== this.#view.fence;
     this.#view = view;
-    if (isNews) this.#tell((events) => events.changed?.(view));
+    if (hasChanged) this.#notify((events) => events.changed?.(view));
   }
 
-  #tell(tell: (events: LeadershipEvents) => void): void {
-    for (const events of [...this.#listeners]) if (this.#listeners.has(events)) tell(events);
+  #notify(notify: (events: LeadershipEvents) => void): void {
+    for (const events of [...this.#listeners]) if (this.#listeners.has(events)) notify(events);
   }
 
-  #newPlan(): number {
+  #startAttempt(): number {
     this.#endWatch();
     this.#endWatch = () => undefined;
     for (const cancel of this.#timers) cancel();
     this.#timers.clear();
-    this.#plan += 1;
-    return this.#plan;
+    this.#attempt += 1;
+    return this.#attempt;
   }
 
-  /** Unless the plan changes before. */
-  #later(delayMs: number, run: () => void): void {
+  /** Runs unless another attempt starts before. */
+  #schedule(delayMs: number, run: () => void): void {
     const cancel = this.#options.clock.schedule(Math.max(0, delayMs), () => {
       this.#timers.delete(cancel);
       if (!this.#isStopped) run();
@@ -289,7 +288,7 @@ function viewOf({ value, createRevision }: RegistryEntry): LeadershipView {
   return { leader, term: createRevision, fence: fenceOfRevision(createRevision) };
 }
 
-/** The revision itself, in the two parts that a fence has. */
+/** The revision, split into the two parts of a fence. */
 function fenceOfRevision(revision: number): Fence {
   return fenceOf(Math.floor(revision / indexSpan), revision % indexSpan);
 }

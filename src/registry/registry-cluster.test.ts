@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { FakeConsensusGroup, nodeIdOf, trouble } from '../../test/fakes/fake-consensus-group.ts';
+import { FakeConsensusGroup, nodeIdOf, injectFaults } from '../../test/fakes/fake-consensus-group.ts';
 import type { Outcome } from '../base/errors.ts';
 import { Random } from '../base/random.ts';
 import {
@@ -31,20 +31,20 @@ function clientOf(cluster: FakeConsensusGroup, number = 100, generation = 1): Re
     random,
     self,
     managers: () => cluster.peers,
-    send: cluster.askAs(self),
+    send: cluster.sendAs(self),
   });
 }
 
-/** Runs until the call has ended, and says how. */
-function ends<T>(cluster: FakeConsensusGroup, start: (done: (outcome: Outcome<T>) => void) => void): Outcome<T> {
+/** Runs until the request has ended, and returns its outcome. */
+function untilEnded<T>(cluster: FakeConsensusGroup, start: (done: (outcome: Outcome<T>) => void) => void): Outcome<T> {
   let ending: Outcome<T> | undefined;
   start((outcome) => {
-    assert.equal(ending, undefined, 'a call ends once');
+    assert.equal(ending, undefined, 'a request ends once');
     ending = outcome;
   });
-  assert.equal(ending, undefined, 'no call ends before it has returned');
+  assert.equal(ending, undefined, 'no request ends before it has returned');
   for (let i = 0; i < 100_000 && ending === undefined; i++) cluster.timeline.step();
-  assert.ok(ending !== undefined, 'the call has ended');
+  assert.ok(ending !== undefined, 'the request has ended');
   return ending;
 }
 
@@ -52,30 +52,30 @@ function codeOf(outcome: Outcome<unknown>): string {
   return outcome.ok ? 'ok' : outcome.error.code;
 }
 
-/** All entries as the leader sees them. */
+/** All keys, read through the leader. */
 function keysOf(cluster: FakeConsensusGroup, client: Registry): string[] {
-  const outcome = ends<RangeResult>(cluster, (done) => client.range(withPrefix(''), {}, done));
+  const outcome = untilEnded<RangeResult>(cluster, (done) => client.range(withPrefix(''), {}, done));
   assert.ok(outcome.ok);
   return outcome.value.entries.map(({ key }) => key);
 }
 
-/** That of a manager's own node: what it writes takes no way over the network. */
+/** The client on a manager: its requests go directly to the server of the same node. */
 function clientAt(cluster: FakeConsensusGroup, at: number): RegistryClient {
   const manager = cluster.managers[at];
   assert.ok(manager !== undefined);
   const self = { ...manager.peer, generation: 1 };
-  const request = (): never => assert.fail('nobody else is asked');
+  const request = (): never => assert.fail('no request goes over the network');
   return new RegistryClient({
     ...{ clock: cluster.clock, random: new Random('here'), self, managers: () => [self], localManager: () => self },
     send: sendToManagers({ clock: cluster.clock, streams: { request }, self, server: () => manager.server }),
   });
 }
 
-describe('the client of a manager that leads', () => {
+describe('the registry client on the leader', () => {
   const sizes = [1, 64, 65, 500, 900, 1_024, 1_025, 3_000, 20_000];
   const filled = (size: number): Uint8Array => new Uint8Array(size).map((_, i) => (i + size) % 251);
 
-  test('writes what every replica reads, and keeps none of the bytes that it was given', () => {
+  test('writes to every replica, and keeps none of the bytes of its caller', () => {
     const cluster = new FakeConsensusGroup(2);
     cluster.lead(cluster.managers[0]);
     const client = clientAt(cluster, 0);
@@ -99,37 +99,37 @@ describe('the client of a manager that leads', () => {
     }
   });
 
-  test('hands out copies of what it reads, and refuses what breaks a rule', () => {
+  test('returns copies of what it reads, and refuses an invalid transaction', () => {
     const cluster = new FakeConsensusGroup(2);
     cluster.lead(cluster.managers[0]);
     const client = clientAt(cluster, 0);
-    ends(cluster, (done) => client.transact(put('a'), {}, done));
+    untilEnded(cluster, (done) => client.transact(put('a'), {}, done));
     const read: RegistryTransaction = {
       compare: [{ key: 'a', target: 'value', is: 'equal', than: value('b') }],
       then: [],
       otherwise: [{ kind: 'read', range: onlyKey('a'), limit: 1 }],
     };
     for (let i = 0; i < 2; i++) {
-      const outcome = ends<TransactionResult>(cluster, (done) => client.transact(read, {}, done));
+      const outcome = untilEnded<TransactionResult>(cluster, (done) => client.transact(read, {}, done));
       const [first] = outcome.ok ? outcome.value.results : [];
       assert.ok(first?.kind === 'read');
       assert.deepEqual(first.entries[0]?.value, value('a'));
       first.entries[0].value.fill(0);
     }
     const twice = { ...put('a'), then: [...put('a').then, ...put('a').then] };
-    assert.equal(codeOf(ends(cluster, (done) => client.transact(twice, {}, done))), 'BAD_ARGUMENT');
+    assert.equal(codeOf(untilEnded(cluster, (done) => client.transact(twice, {}, done))), 'BAD_ARGUMENT');
     assert.deepEqual(keysOf(cluster, client), ['a']);
   });
 });
 
 describe('a registry of several managers', () => {
-  test('is reached from any node, by the hint of whoever does not lead', () => {
+  test('is reached from any node, by the redirect of a manager that does not lead', () => {
     const cluster = new FakeConsensusGroup(3);
     cluster.lead(cluster.managers[2]);
     const client = clientOf(cluster);
-    const written = ends<TransactionResult>(cluster, (done) => client.transact(put('a'), {}, done));
+    const written = untilEnded<TransactionResult>(cluster, (done) => client.transact(put('a'), {}, done));
     assert.deepEqual(written, { ok: true, value: { succeeded: true, revision: 1, results: [{ kind: 'put' }] } });
-    const read = ends<RangeResult>(cluster, (done) => client.range(onlyKey('a'), {}, done));
+    const read = untilEnded<RangeResult>(cluster, (done) => client.range(onlyKey('a'), {}, done));
     assert.ok(read.ok);
     assert.deepEqual(read.value, {
       entries: [{ key: 'a', value: value('a'), createRevision: 1, modRevision: 1, version: 1, lease: undefined }],
@@ -140,43 +140,52 @@ describe('a registry of several managers', () => {
     assert.equal(manager?.server?.load.pending, 0);
   });
 
-  test('answers stale reads from a replica that lags, and others never', () => {
+  test('serves stale reads from a lagging replica, and other reads never', () => {
     const cluster = new FakeConsensusGroup(3);
     cluster.lagMs = 1_000;
     cluster.lead(cluster.managers[2]);
     const client = clientOf(cluster);
-    ends(cluster, (done) => client.transact(put('a'), {}, done));
-    const stale = ends<RangeResult>(cluster, (done) => client.range(onlyKey('a'), { stale: true }, done));
+    untilEnded(cluster, (done) => client.transact(put('a'), {}, done));
+    const stale = untilEnded<RangeResult>(cluster, (done) => client.range(onlyKey('a'), { stale: true }, done));
     assert.ok(stale.ok);
     assert.deepEqual([stale.value.entries, stale.value.revision], [[], 0]);
     assert.deepEqual(keysOf(cluster, client), ['a']);
   });
 
-  test('ends calls honestly while nobody leads, and when an answer is lost', () => {
+  test('ends writes with NO_QUORUM only if they did not run, otherwise with DEADLINE', () => {
     const cluster = new FakeConsensusGroup(3);
     const client = clientOf(cluster);
     const startMs = cluster.timeline.nowMs;
-    assert.equal(codeOf(ends(cluster, (done) => client.transact(put('a'), { timeoutMs: 2_000 }, done))), 'NO_QUORUM');
+    assert.equal(
+      codeOf(untilEnded(cluster, (done) => client.transact(put('a'), { timeoutMs: 2_000 }, done))),
+      'NO_QUORUM',
+    );
     assert.ok(cluster.timeline.nowMs - startMs <= 2_000);
     cluster.lead(cluster.managers[0]);
     cluster.proposals = 'refused';
-    assert.equal(codeOf(ends(cluster, (done) => client.transact(put('b'), { timeoutMs: 2_000 }, done))), 'NO_QUORUM');
-    cluster.proposals = 'unanswered';
-    assert.equal(codeOf(ends(cluster, (done) => client.transact(put('c'), { timeoutMs: 2_000 }, done))), 'DEADLINE');
-    cluster.proposals = 'answered';
-    assert.deepEqual(keysOf(cluster, client), ['c'], 'what has surely not happened has not, what may have had');
-    assert.equal(codeOf(ends(cluster, (done) => client.transact(put(''), {}, done))), 'BAD_ARGUMENT');
+    assert.equal(
+      codeOf(untilEnded(cluster, (done) => client.transact(put('b'), { timeoutMs: 2_000 }, done))),
+      'NO_QUORUM',
+    );
+    cluster.proposals = 'unacknowledged';
+    assert.equal(
+      codeOf(untilEnded(cluster, (done) => client.transact(put('c'), { timeoutMs: 2_000 }, done))),
+      'DEADLINE',
+    );
+    cluster.proposals = 'acknowledged';
+    assert.deepEqual(keysOf(cluster, client), ['c'], 'only the write with an unknown outcome took effect');
+    assert.equal(codeOf(untilEnded(cluster, (done) => client.transact(put(''), {}, done))), 'BAD_ARGUMENT');
     client.close();
-    assert.equal(codeOf(ends(cluster, (done) => client.transact(put('d'), {}, done))), 'CANCELLED');
+    assert.equal(codeOf(untilEnded(cluster, (done) => client.transact(put('d'), {}, done))), 'CANCELLED');
   });
 
-  test('executes a resent write once, also after a leader change and on a replica restored from a snapshot', () => {
+  test('executes a resent write once, even after a leader change and on a replica restored from a snapshot', () => {
     const cluster = new FakeConsensusGroup(3);
     const [first, second, third] = cluster.managers;
     assert.ok(first !== undefined && second !== undefined && third !== undefined);
     cluster.lead(first);
     const client = clientOf(cluster);
-    cluster.proposals = 'unanswered';
+    cluster.proposals = 'unacknowledged';
     let outcome: Outcome<TransactionResult> | undefined;
     const create: RegistryTransaction = {
       compare: [{ key: 'a', target: 'version', is: 'equal', than: 0 }],
@@ -190,16 +199,16 @@ describe('a registry of several managers', () => {
     assert.equal(cluster.log.length, 1);
     second.kill();
     second.restart(third);
-    cluster.proposals = 'answered';
+    cluster.proposals = 'acknowledged';
     first.kill();
     cluster.lead(second);
     cluster.run(5_000);
     assert.deepEqual(outcome, { ok: true, value: { succeeded: true, revision: 1, results: [{ kind: 'put' }] } });
-    assert.equal(cluster.log.length, 2, 'it was sent again');
+    assert.equal(cluster.log.length, 2, 'the client has resent it');
     assert.equal(second.replica.keyspace.range(onlyKey('a'), 1).entries[0]?.version, 1);
   });
 
-  test('keeps every acknowledged write, once, whatever happens to managers and messages', () => {
+  test('keeps every acknowledged write, once, under random faults of managers and messages', () => {
     let acknowledged = 0;
     let uncertain = 0;
     for (let seed = 1; seed <= 8; seed++) {
@@ -207,7 +216,7 @@ describe('a registry of several managers', () => {
       const cluster = new FakeConsensusGroup(3);
       const clients = [clientOf(cluster, 101), clientOf(cluster, 102), clientOf(cluster, 103)];
       cluster.lead(cluster.managers[0]);
-      trouble(cluster, random.fork('faults'), 6_000);
+      injectFaults(cluster, random.fork('faults'), 6_000);
       const endings = new Map<string, string>();
       for (let i = 0; i < 300; i++) {
         const key = `op/${i}`;
@@ -227,24 +236,24 @@ describe('a registry of several managers', () => {
         assert.ok(times <= 1, `seed ${seed}: ${key} was executed ${times} times`);
         if (ending === 'ok') assert.equal(times, 1, `seed ${seed}: ${key} was acknowledged and is lost`);
         else if (ending === 'NO_QUORUM' || ending === 'CAPACITY')
-          assert.equal(times, 0, `seed ${seed}: ${key} happened`);
+          assert.equal(times, 0, `seed ${seed}: ${key} took effect`);
         else assert.match(ending, /^(DEADLINE|NETWORK_TIMEOUT)$/);
         acknowledged += ending === 'ok' ? 1 : 0;
         uncertain += ending === 'DEADLINE' || ending === 'NETWORK_TIMEOUT' ? 1 : 0;
       }
     }
     assert.ok(acknowledged > 1_500, `only ${acknowledged} writes were acknowledged`);
-    assert.ok(uncertain < 500, `${uncertain} writes ended without an answer`);
+    assert.ok(uncertain < 500, `${uncertain} writes ended with an unknown outcome`);
   });
 
-  test('tells a watcher each revision once and in order, whatever happens to managers', () => {
+  test('sends a watcher each revision once and in order, under random faults of managers', () => {
     for (let seed = 1; seed <= 8; seed++) {
       const random = new Random(`watch ${seed}`);
       const cluster = new FakeConsensusGroup(3);
       const writer = clientOf(cluster, 101);
       const watcher = clientOf(cluster, 102);
       cluster.lead(cluster.managers[0]);
-      trouble(cluster, random.fork('faults'), 5_000);
+      injectFaults(cluster, random.fork('faults'), 5_000);
       const seen: string[] = [];
       watcher.watch(withPrefix('even/'), 1, {
         changed: (changes, revision) => seen.push(`${revision} ${changes.map((one) => one.kind).join()}`),
@@ -267,33 +276,33 @@ describe('a registry of several managers', () => {
   });
 });
 
-describe('leases', () => {
-  function leased(): { cluster: FakeConsensusGroup; client: RegistryClient; lease: LeaseId } {
+describe('a registry lease', () => {
+  function clusterWithLease(): { cluster: FakeConsensusGroup; client: RegistryClient; lease: LeaseId } {
     const cluster = new FakeConsensusGroup(3);
     cluster.lead(cluster.managers[0]);
     const client = clientOf(cluster);
-    const granted = ends<{ lease: LeaseId }>(cluster, (done) => client.grant(10_000, {}, done));
+    const granted = untilEnded<{ lease: LeaseId }>(cluster, (done) => client.grant(10_000, {}, done));
     assert.ok(granted.ok);
     const { lease } = granted.value;
-    assert.ok(ends(cluster, (done) => client.transact(put('mine', lease), {}, done)).ok);
+    assert.ok(untilEnded(cluster, (done) => client.transact(put('mine', lease), {}, done)).ok);
     return { cluster, client, lease };
   }
 
-  test('end a full time after the last renewal that the leader heard', () => {
-    const { cluster, client, lease } = leased();
+  test('expires a full TTL after the last renewal that the leader received', () => {
+    const { cluster, client, lease } = clusterWithLease();
     cluster.run(9_000);
-    assert.equal(codeOf(ends(cluster, (done) => client.keepAlive(lease, {}, done))), 'ok');
+    assert.equal(codeOf(untilEnded(cluster, (done) => client.keepAlive(lease, {}, done))), 'ok');
     cluster.run(9_900);
     assert.deepEqual(keysOf(cluster, client), ['mine']);
     cluster.run(200);
     assert.deepEqual(keysOf(cluster, client), []);
-    assert.equal(codeOf(ends(cluster, (done) => client.keepAlive(lease, {}, done))), 'LEASE_EXPIRED');
-    assert.equal(codeOf(ends(cluster, (done) => client.revoke(lease, {}, done))), 'ok');
-    assert.equal(codeOf(ends(cluster, (done) => client.transact(put('x', lease), {}, done))), 'LEASE_EXPIRED');
+    assert.equal(codeOf(untilEnded(cluster, (done) => client.keepAlive(lease, {}, done))), 'LEASE_EXPIRED');
+    assert.equal(codeOf(untilEnded(cluster, (done) => client.revoke(lease, {}, done))), 'ok');
+    assert.equal(codeOf(untilEnded(cluster, (done) => client.transact(put('x', lease), {}, done))), 'LEASE_EXPIRED');
   });
 
-  test('last a full time more after a change of the leader', () => {
-    const { cluster, client } = leased();
+  test('lasts a full TTL more after a leader change', () => {
+    const { cluster, client } = clusterWithLease();
     cluster.run(9_000);
     cluster.managers[0]?.kill();
     cluster.run(500);
@@ -304,29 +313,29 @@ describe('leases', () => {
     assert.deepEqual(keysOf(cluster, client), []);
   });
 
-  test('outlive a time without a majority, and a renewal that races the end wins if the end is not agreed', () => {
-    const { cluster, client, lease } = leased();
+  test('outlives a time without a quorum, and a renewal that races its end succeeds if the end is not committed', () => {
+    const { cluster, client, lease } = clusterWithLease();
     cluster.proposals = 'refused';
-    cluster.agreementMs = 300;
+    cluster.commitMs = 300;
     cluster.run(10_000);
     let ending = '';
     client.keepAlive(lease, {}, (outcome) => {
       ending = codeOf(outcome);
     });
     cluster.run(100);
-    assert.equal(ending, '', 'it waits for the end that is under way');
+    assert.equal(ending, '', 'the renewal waits for the outcome of the proposed end');
     cluster.run(400);
     assert.equal(ending, 'ok');
-    cluster.proposals = 'answered';
+    cluster.proposals = 'acknowledged';
     cluster.run(9_000);
     assert.deepEqual(keysOf(cluster, client), ['mine']);
     cluster.run(2_000);
     assert.deepEqual(keysOf(cluster, client), []);
   });
 
-  test('are over for a renewal that races an end which is agreed', () => {
-    const { cluster, client, lease } = leased();
-    cluster.agreementMs = 300;
+  test('has expired for a renewal that races an end which is committed', () => {
+    const { cluster, client, lease } = clusterWithLease();
+    cluster.commitMs = 300;
     cluster.run(9_995);
     let ending = '';
     client.keepAlive(lease, {}, (outcome) => {
@@ -338,23 +347,23 @@ describe('leases', () => {
     assert.equal(ending, 'LEASE_EXPIRED');
   });
 
-  test('are tried to be ended again until it is agreed', () => {
-    const { cluster, client } = leased();
+  test('is ended by retries until one is committed', () => {
+    const { cluster, client } = clusterWithLease();
     cluster.proposals = 'refused';
     cluster.run(15_000);
-    cluster.proposals = 'answered';
+    cluster.proposals = 'acknowledged';
     cluster.run(1_000);
     assert.deepEqual(keysOf(cluster, client), []);
   });
 });
 
-describe('bounds', () => {
-  test('of calls, watches and questions are refused with CAPACITY', () => {
+describe('a registry client', () => {
+  test('refuses requests and watches beyond its limits with CAPACITY', () => {
     const cluster = new FakeConsensusGroup(1);
     cluster.lead(cluster.managers[0]);
     const self = { id: nodeIdOf(7), generation: 1 };
     const parts = { clock: cluster.clock, random: new Random('bounds'), self, managers: () => cluster.peers };
-    const client = new RegistryClient({ ...parts, send: cluster.askAs(self), callsMax: 2, watchesMax: 1 });
+    const client = new RegistryClient({ ...parts, send: cluster.sendAs(self), callsMax: 2, watchesMax: 1 });
     const endings: string[] = [];
     for (let i = 0; i < 3; i++) client.transact(put('a'), {}, (outcome) => endings.push(codeOf(outcome)));
     cluster.run(1_000);
@@ -367,14 +376,14 @@ describe('bounds', () => {
     client.close();
   });
 
-  test('of a node: nobody writes in the name of another, and a former life is refused', () => {
+  test('cannot write under the id of another node, and is FENCED by a later generation', () => {
     const cluster = new FakeConsensusGroup(1);
     cluster.lead(cluster.managers[0]);
     const self = { id: nodeIdOf(7), generation: 2 };
     const parts = { clock: cluster.clock, random: new Random('names'), managers: () => cluster.peers };
-    const forger = new RegistryClient({ ...parts, self, send: cluster.askAs({ id: nodeIdOf(8), generation: 2 }) });
-    assert.equal(codeOf(ends(cluster, (done) => forger.transact(put('a'), {}, done))), 'FORBIDDEN');
-    assert.equal(codeOf(ends(cluster, (done) => clientOf(cluster, 7, 2).transact(put('a'), {}, done))), 'ok');
-    assert.equal(codeOf(ends(cluster, (done) => clientOf(cluster, 7, 1).transact(put('a'), {}, done))), 'FENCED');
+    const forger = new RegistryClient({ ...parts, self, send: cluster.sendAs({ id: nodeIdOf(8), generation: 2 }) });
+    assert.equal(codeOf(untilEnded(cluster, (done) => forger.transact(put('a'), {}, done))), 'FORBIDDEN');
+    assert.equal(codeOf(untilEnded(cluster, (done) => clientOf(cluster, 7, 2).transact(put('a'), {}, done))), 'ok');
+    assert.equal(codeOf(untilEnded(cluster, (done) => clientOf(cluster, 7, 1).transact(put('a'), {}, done))), 'FENCED');
   });
 });

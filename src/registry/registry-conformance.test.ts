@@ -1,4 +1,4 @@
-/** The registry in one process against the suite that holds for every Registry, in virtual time. */
+/** The fake registry against the conformance suite of the Registry port, in virtual time. */
 import { toPromise } from '../base/errors.ts';
 import type { Clock } from '../base/ports.ts';
 import type { Registry, TransactionResult } from '../base/registry.ts';
@@ -8,7 +8,7 @@ import { fakeRegistry } from '../../test/fakes/fake-registry.ts';
 
 const historyChangesMax = 200;
 
-/** Steps the time whenever all promises have settled as far as they can. */
+/** Steps time whenever no promise can settle without it. */
 function settling(timeline: Timeline): RegistryHarness['settle'] {
   return async (promise) => {
     const state = { settled: false };
@@ -21,18 +21,18 @@ function settling(timeline: Timeline): RegistryHarness['settle'] {
       if (state.settled) return promise;
       idle = timeline.step() ? 0 : idle + 1;
     }
-    throw new Error('nothing is left to happen, and the test still waits');
+    throw new Error('no timer is left, and the promise has not settled');
   };
 }
 
-/** Writes so much, one after the other, that everything before is forgotten. */
+/** Writes so often that the history before is compacted. */
 async function fill(registry: Registry): Promise<void> {
   const then = [{ kind: 'put', key: 'filler', value: new Uint8Array(1) } as const];
   for (let i = 0; i <= historyChangesMax; i++)
     await toPromise<TransactionResult>((done) => registry.transact({ compare: [], then, otherwise: [] }, {}, done));
 }
 
-describeRegistry('a registry in one process', (t) => {
+describeRegistry('the fake registry', (t) => {
   const timeline = new Timeline();
   const clock: Clock = {
     nowMs: () => timeline.nowMs,

@@ -1,6 +1,6 @@
 /**
- * Converts between registry types and wire messages, and checks that each kind has its fields. Never judges whether a
- * transaction makes sense.
+ * Converts between registry types and wire messages, and checks that each kind has its fields. Never validates a
+ * transaction.
  */
 import { errorTable } from '../base/error-table.ts';
 import { type ErrorCode, RemusterError, type StateChanged, parseErrorCode } from '../base/errors.ts';
@@ -16,11 +16,17 @@ import type { RegistryMessage, WireCompare, WireOp, WireOpResult, WireRevision }
 import type { RevisionChanges } from './keyspace/change-history.ts';
 
 export type RegistryMessageOf<K extends RegistryMessage['kind']> = Extract<RegistryMessage, { readonly kind: K }>;
-/** What a write is answered with, and what a replica remembers of it. */
+/** The reply to a write, which the dedup table of each replica keeps. */
 export type RegistryWriteResult = RegistryMessageOf<
   'registryTransactReply' | 'registryLeaseReply' | 'registryRevokeReply' | 'registryError'
 >;
 export type RegistryRefusal = RegistryMessageOf<'registryError'>;
+
+/** A write of this node before it is encoded: validated, with bytes that no other code may change. */
+export type LocalWrite = {
+  readonly numbered: RegistryMessageOf<'registryTransact'>;
+  readonly transaction: RegistryTransaction;
+};
 
 const messageCharactersMax = 300;
 
@@ -48,7 +54,7 @@ export function transactionToWire({ compare, then, otherwise }: RegistryTransact
   return { compare: compare.map(compareToWire), then: then.map(opToWire), otherwise: otherwise.map(opToWire) };
 }
 
-/** Throws BAD_ARGUMENT when a part is missing. */
+/** Throws BAD_ARGUMENT if a field is missing. */
 export function transactionFromWire({ compare, then, otherwise }: WireTransaction): RegistryTransaction {
   return { compare: compare.map(compareFromWire), then: then.map(opFromWire), otherwise: otherwise.map(opFromWire) };
 }
@@ -76,7 +82,7 @@ export function revisionFromWire({ revision, changes }: WireRevision): RevisionC
     revision,
     changes: changes.map((change): RegistryChange => {
       if (change.put !== undefined) return { kind: 'put', entry: change.put };
-      return { kind: 'delete', key: needed(change.delete), modRevision: revision };
+      return { kind: 'delete', key: required(change.delete), modRevision: revision };
     }),
   };
 }
@@ -88,9 +94,10 @@ function compareToWire(compare: RegistryCompare): WireCompare {
 }
 
 function compareFromWire({ key, target, is, than, value }: WireCompare): RegistryCompare {
-  if (target !== 'value') return { key, target, is, than: needed(than) };
-  if (is !== 'equal' && is !== 'notEqual') throw new RemusterError('BAD_ARGUMENT', 'values are equal or not');
-  return { key, target, is, than: needed(value) };
+  if (target !== 'value') return { key, target, is, than: required(than) };
+  if (is !== 'equal' && is !== 'notEqual')
+    throw new RemusterError('BAD_ARGUMENT', 'a value can only be compared with equal or notEqual');
+  return { key, target, is, than: required(value) };
 }
 
 function opToWire(op: RegistryOp): WireOp {
@@ -104,22 +111,24 @@ function opToWire(op: RegistryOp): WireOp {
 
 function opFromWire({ kind, from, to, value, lease, limit }: WireOp): RegistryOp {
   if (kind === 'put') {
-    const put = { kind, key: from, value: alone(needed(value)) };
+    const put = { kind, key: from, value: detached(required(value)) };
     return lease === undefined ? put : { ...put, lease };
   }
-  const range = { from, to: needed(to) };
-  return kind === 'delete' ? { kind, range } : { kind, range, limit: needed(limit) };
+  const range = { from, to: required(to) };
+  return kind === 'delete' ? { kind, range } : { kind, range, limit: required(limit) };
 }
 
-/** Decoded bytes of this size share their memory with others (messages/codec/strings.ts), which a value would keep for long. */
+/**
+ * Decoded bytes of these sizes share a buffer with others (messages/codec/strings.ts), which a stored value would hold.
+ */
 const sharedBytesMin = 65;
 const sharedBytesMax = 1_024;
 
-function alone(bytes: Uint8Array): Uint8Array {
+function detached(bytes: Uint8Array): Uint8Array {
   return bytes.length < sharedBytesMin || bytes.length > sharedBytesMax ? bytes : new Uint8Array(bytes);
 }
 
-/** Most are of this kind, and nobody changes one. */
+/** Shared by all put results, because most results are puts. Never changed. */
 const wirePut: WireOpResult = { kind: 'put', deleted: undefined, entries: undefined, more: undefined };
 const put: RegistryOpResult = { kind: 'put' };
 
@@ -132,11 +141,11 @@ function resultToWire(result: RegistryOpResult): WireOpResult {
 
 function resultFromWire({ kind, deleted, entries, more }: WireOpResult): RegistryOpResult {
   if (kind === 'put') return put;
-  if (kind === 'delete') return { kind, deleted: needed(deleted) };
-  return { kind, entries: needed(entries), more: needed(more) };
+  if (kind === 'delete') return { kind, deleted: required(deleted) };
+  return { kind, entries: required(entries), more: required(more) };
 }
 
-function needed<T>(part: T | undefined): T {
-  if (part === undefined) throw new RemusterError('BAD_ARGUMENT', 'a part of the message is missing');
+function required<T>(part: T | undefined): T {
+  if (part === undefined) throw new RemusterError('BAD_ARGUMENT', 'a required field of the message is missing');
   return part;
 }

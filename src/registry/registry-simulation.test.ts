@@ -1,4 +1,4 @@
-/** Managers with the real consensus on pretend networks and disks, and nodes that write to them. */
+/** Managers with the real consensus on simulated networks and disks, and nodes that write to them. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
@@ -30,7 +30,7 @@ import type { RegistryWriteResult } from './registry-messages.ts';
 const managerCount = 3;
 const port = 7000;
 
-type Seat = {
+type RegistryNode = {
   readonly clock: Clock;
   readonly client: RegistryClient;
   readonly group: ConsensusHost<RegistryWriteResult> | undefined;
@@ -41,9 +41,13 @@ function idAt(index: number): NodeId {
   return nodeIdFrom(new Uint8Array(16).fill(index + 1));
 }
 
-/** The first three are managers, the others ask them. */
-function seated(seed: string, names: readonly string[], keyspace: Partial<KeyspaceLimits> = {}): SimulatedWorld<Seat> {
-  const world: SimulatedWorld<Seat> = new SimulatedWorld<Seat>({
+/** The first three nodes are managers, the others are clients. */
+function startWorld(
+  seed: string,
+  names: readonly string[],
+  keyspace: Partial<KeyspaceLimits> = {},
+): SimulatedWorld<RegistryNode> {
+  const world: SimulatedWorld<RegistryNode> = new SimulatedWorld<RegistryNode>({
     seed,
     names,
     rarities: false,
@@ -56,7 +60,7 @@ function seated(seed: string, names: readonly string[], keyspace: Partial<Keyspa
   return world;
 }
 
-function peersOf(world: SimulatedWorld<Seat>): readonly Peer[] {
+function peersOf(world: SimulatedWorld<RegistryNode>): readonly Peer[] {
   return world.names.slice(0, managerCount).map((name, at) => ({ id: idAt(at), host: world.host(name).address, port }));
 }
 
@@ -65,7 +69,7 @@ function boot(
   context: NodeContext,
   peers: readonly Peer[],
   limits: Partial<KeyspaceLimits>,
-): Seat {
+): RegistryNode {
   const { name, host, index, boots, random, log } = context;
   const { clock } = ports;
   const self: Identity = { id: idAt(index), name, host, port, generation: boots, roles: ['manager'], dc: 'local' };
@@ -87,7 +91,7 @@ function boot(
     );
   const server = replica && group && new RegistryServer({ clock, group, replica });
   streams.serve(serviceOf(group, server));
-  if (group !== undefined) begin(group, peers);
+  if (group !== undefined) startGroup(group, peers);
   const send = sendToManagers({ clock, streams, self, server: () => server });
   const managers = (): readonly Peer[] => peers;
   return {
@@ -98,7 +102,7 @@ function boot(
   };
 }
 
-function begin(group: ConsensusHost<RegistryWriteResult>, peers: readonly Peer[]): void {
+function startGroup(group: ConsensusHost<RegistryWriteResult>, peers: readonly Peer[]): void {
   const members = peers.map((peer): GroupMember => {
     return { id: peer.id, host: peer.host, port: peer.port, name: 'manager', standing: 'voter' };
   });
@@ -116,11 +120,11 @@ function serviceOf(
     request: (from, body, remainingMs, reply) =>
       server?.handle(from, decodeMessage(body) as RegistryMessage, body, remainingMs, reply),
     notify: (from, body) => group?.onMessage(from, decodeMessage(body) as ConsensusMessage),
-    open: () => assert.fail('nobody opens a stream'),
+    open: () => assert.fail('no stream is opened'),
   };
 }
 
-function leaderOf(world: SimulatedWorld<Seat>): string | undefined {
+function leaderOf(world: SimulatedWorld<RegistryNode>): string | undefined {
   return world.up().find((name) => world.program(name)?.group?.leadership.isLeading());
 }
 
@@ -139,10 +143,10 @@ function codeOf(outcome: Outcome<unknown>): string {
 describe('a registry on consensus', () => {
   test('loses no acknowledged write and repeats none when leaders are killed, and watchers see each change once', () => {
     for (let seed = 1; seed <= 5; seed++) {
-      const world = seated(`kill ${seed}`, ['m1', 'm2', 'm3', 'w1', 'w2']);
+      const world = startWorld(`kill ${seed}`, ['m1', 'm2', 'm3', 'w1', 'w2']);
       const { timeline, random } = world;
       timeline.runUntil(3_000);
-      const endings = new Map<string, string>();
+      const results = new Map<string, string>();
       const seen: number[] = [];
       world.program('w2')?.client.watch(withPrefix('op/'), 1, {
         changed: (_changes, revision) => seen.push(revision),
@@ -152,7 +156,7 @@ describe('a registry on consensus', () => {
         timeline.after(random.between(0, 12_000), () =>
           world
             .program('w1')
-            ?.client.transact(put(`op/${i}`), {}, (outcome) => endings.set(`op/${i}`, codeOf(outcome))),
+            ?.client.transact(put(`op/${i}`), {}, (outcome) => results.set(`op/${i}`, codeOf(outcome))),
         );
       for (const atMs of [1_000, 5_000, 9_000])
         timeline.after(atMs, () => {
@@ -163,18 +167,18 @@ describe('a registry on consensus', () => {
         });
       timeline.runUntil(60_000);
       const leader = leaderOf(world);
-      assert.ok(leader !== undefined && endings.size === 400);
+      assert.ok(leader !== undefined && results.size === 400);
       for (const name of ['m1', 'm2', 'm3']) {
         const { keyspace } = world.program(name)?.replica ?? assert.fail();
         const versions = new Map(
           keyspace.range(withPrefix(''), 1_000).entries.map(({ key, version }) => [key, version]),
         );
-        for (const [key, ending] of endings) {
+        for (const [key, result] of results) {
           const times = versions.get(key) ?? 0;
-          assert.ok(times <= 1 && (ending !== 'ok' || times === 1), `seed ${seed} ${name} ${key}: ${ending} ${times}`);
+          assert.ok(times <= 1 && (result !== 'ok' || times === 1), `seed ${seed} ${name} ${key}: ${result} ${times}`);
         }
       }
-      const acknowledged = [...endings.values()].filter((ending) => ending === 'ok').length;
+      const acknowledged = [...results.values()].filter((result) => result === 'ok').length;
       assert.ok(acknowledged > 380, `seed ${seed}: only ${acknowledged} of 400 were acknowledged`);
       const { revision } = world.program(leader)?.replica?.keyspace ?? assert.fail();
       assert.deepEqual(
@@ -186,21 +190,21 @@ describe('a registry on consensus', () => {
   });
 });
 
-describe('a manager that asks', () => {
-  test('has its own server answer what that can, and is told who leads for the rest', () => {
-    const world = seated('own', ['m1', 'm2', 'm3']);
+describe('the registry client of a manager', () => {
+  test('uses the server of its node, which redirects to the leader', () => {
+    const world = startWorld('own', ['m1', 'm2', 'm3']);
     world.timeline.runUntil(3_000);
-    const endings: string[] = [];
+    const results: string[] = [];
     for (const name of world.names) {
       const { client } = world.program(name) ?? assert.fail();
-      client.transact(put(name), {}, (outcome) => endings.push(codeOf(outcome)));
-      client.range(withPrefix('x'), { stale: true }, (outcome) => endings.push(codeOf(outcome)));
-      client.grant(2_000, {}, (outcome) => endings.push(codeOf(outcome)));
+      client.transact(put(name), {}, (outcome) => results.push(codeOf(outcome)));
+      client.range(withPrefix('x'), { stale: true }, (outcome) => results.push(codeOf(outcome)));
+      client.grant(2_000, {}, (outcome) => results.push(codeOf(outcome)));
     }
-    assert.deepEqual(endings, [], 'nothing ends before it has returned');
+    assert.deepEqual(results, [], 'no request ends before it has returned');
     world.timeline.runUntil(4_000);
     assert.deepEqual(
-      endings,
+      results,
       Array.from({ length: 9 }, () => 'ok'),
     );
     const { replica } = world.program(leaderOf(world) ?? '') ?? assert.fail();
@@ -209,8 +213,8 @@ describe('a manager that asks', () => {
     assert.equal(replica?.keyspace.leaseCount, 0);
   });
 
-  test('watches elsewhere when it is cut off, and misses nothing', () => {
-    const world = seated('cut', ['m1', 'm2', 'm3', 'w1']);
+  test('continues its watch after a partition, and misses no change', () => {
+    const world = startWorld('cut', ['m1', 'm2', 'm3', 'w1']);
     const { timeline } = world;
     timeline.runUntil(3_000);
     const follower = ['m1', 'm2', 'm3'].find((name) => name !== leaderOf(world)) ?? assert.fail();
@@ -235,8 +239,8 @@ describe('a manager that asks', () => {
   });
 });
 
-/** Steps the world whenever all promises have settled as far as they can. */
-function settling(world: SimulatedWorld<Seat>): RegistryHarness['settle'] {
+/** Steps the world whenever no promise can settle without it. */
+function settling(world: SimulatedWorld<RegistryNode>): RegistryHarness['settle'] {
   return async (promise) => {
     const state = { settled: false };
     const end = (): void => {
@@ -249,7 +253,7 @@ function settling(world: SimulatedWorld<Seat>): RegistryHarness['settle'] {
       await new Promise(setImmediate);
       if (state.settled) return promise;
     }
-    throw new Error('two minutes have passed, and the test still waits');
+    throw new Error('the promise has not settled within two simulated minutes');
   };
 }
 
@@ -261,7 +265,7 @@ async function fill(registry: Registry): Promise<void> {
 }
 
 describeRegistry('a registry on consensus', () => {
-  const world = seated('conformance', ['m1', 'm2', 'm3', 'w1', 'w2'], { historyChangesMax });
+  const world = startWorld('conformance', ['m1', 'm2', 'm3', 'w1', 'w2'], { historyChangesMax });
   world.timeline.runUntil(5_000);
   const here = world.program('w1') ?? assert.fail();
   const { client: other } = world.program('w2') ?? assert.fail();

@@ -1,6 +1,6 @@
 /**
- * Fake consensus group: the test appoints the leader, one common log, replicas that lag or restart. For tests of the
- * registry.
+ * Fake consensus group for tests of the registry: the test appoints the leader, all managers share one log, and
+ * replicas lag or restart.
  */
 import { type Done, failure, success } from '../../src/base/errors.ts';
 import { fenceOf } from '../../src/base/fence.ts';
@@ -34,13 +34,13 @@ export class FakeConsensusGroup {
   readonly managers: FakeManager[];
   leader: FakeManager | undefined;
   term = 0;
-  /** How long it takes until an entry is agreed, and until a follower has it. */
-  agreementMs = 2;
+  /** How long an entry takes until it is committed, and then until a follower has it. */
+  commitMs = 2;
   lagMs = 3;
-  /** What becomes of proposals while it is set: `refused` never happen, `unanswered` do. */
-  proposals: 'answered' | 'refused' | 'unanswered' = 'answered';
-  /** Asked for each question and for each answer. */
-  loses: () => boolean = () => false;
+  /** The fate of proposals: `refused` ones are never committed, `unacknowledged` ones are, without a reply. */
+  proposals: 'acknowledged' | 'refused' | 'unacknowledged' = 'acknowledged';
+  /** Called for each request and each reply. */
+  dropsMessage: () => boolean = () => false;
 
   constructor(count: number, limits?: ReplicaLimits) {
     this.managers = Array.from({ length: count }, (_, at) => new FakeManager(this, nodeIdOf(at + 1), limits));
@@ -54,21 +54,21 @@ export class FakeConsensusGroup {
     const former = this.leader;
     this.leader = manager;
     this.term += 1;
-    former?.lost();
-    for (const other of this.managers) other.leaderChanged();
+    former?.onLost();
+    for (const other of this.managers) other.onLeaderChange();
     if (manager === undefined) return;
     manager.catchUp();
-    manager.became();
+    manager.onElected();
   }
 
-  /** How a node with this number asks the managers, over a network with `delayMs` each way. */
-  askAs(self: { readonly id: NodeId; readonly generation: number }, delayMs = 1): SendToManager {
+  /** Sends requests of this node to managers, over a network with `delayMs` each way. */
+  sendAs(self: { readonly id: NodeId; readonly generation: number }, delayMs = 1): SendToManager {
     return (to, body, timeoutMs, done) => {
       const copy = new Uint8Array(body);
-      let over = false;
+      let ended = false;
       const end: Done<Uint8Array> = (outcome) => {
-        if (over) return;
-        over = true;
+        if (ended) return;
+        ended = true;
         cancelTimer();
         done(outcome);
       };
@@ -76,12 +76,12 @@ export class FakeConsensusGroup {
       this.timeline.after(delayMs, () => {
         const manager = this.managers.find(({ peer }) => peer.id === to.id);
         if (manager?.server === undefined) return end(failure('UNREACHABLE'));
-        if (this.loses()) return;
-        manager.broken.add(end);
+        if (this.dropsMessage()) return;
+        manager.openRequests.add(end);
         const message = decodeMessage(copy) as RegistryMessage;
         manager.server.handle(self, message, copy, timeoutMs - delayMs, (outcome) => {
-          manager.broken.delete(end);
-          if (!this.loses()) this.timeline.after(delayMs, () => end(outcome));
+          manager.openRequests.delete(end);
+          if (!this.dropsMessage()) this.timeline.after(delayMs, () => end(outcome));
         });
         copy.fill(0xee);
       });
@@ -99,14 +99,14 @@ export class FakeManager implements GroupHandle<RegistryWriteResult> {
   replica: RegistryReplica;
   server: RegistryServer | undefined;
   readonly leadership: Leadership;
-  /** Questions whose connection breaks when this manager is killed. */
-  readonly broken = new Set<Done<Uint8Array>>();
+  /** Requests whose connection breaks when this manager is killed. */
+  readonly openRequests = new Set<Done<Uint8Array>>();
   #applied = 0;
   readonly #cluster: FakeConsensusGroup;
   readonly #limits: ReplicaLimits;
   readonly #watchers = new Set<LeadershipEvents>();
-  /** Raised at each death, so that what was under way stays there. */
-  #life = 0;
+  /** Raised at each kill, so that pending work of the killed process has no effect. */
+  #process = 0;
 
   constructor(cluster: FakeConsensusGroup, id: NodeId, limits: ReplicaLimits) {
     this.#cluster = cluster;
@@ -124,18 +124,18 @@ export class FakeManager implements GroupHandle<RegistryWriteResult> {
     this.server = new RegistryServer({ clock: cluster.clock, group: this, replica: this.replica });
   }
 
-  /** Everything that was not agreed is lost; who waits for an answer hears that the connection broke. */
+  /** Uncommitted proposals are lost, and pending requests end with a broken connection. */
   kill(): void {
-    this.#life += 1;
+    this.#process += 1;
     if (this.#cluster.leader === this) this.#cluster.lead(undefined);
     this.server?.close();
     this.server = undefined;
     this.#watchers.clear();
-    for (const end of this.broken) end(failure('NETWORK_TIMEOUT'));
-    this.broken.clear();
+    for (const end of this.openRequests) end(failure('NETWORK_TIMEOUT'));
+    this.openRequests.clear();
   }
 
-  /** From the snapshot of another one, or from the whole log. */
+  /** Restores the snapshot of another manager, or applies the whole log. */
   restart(snapshotOf?: FakeManager): void {
     this.replica = new RegistryReplica(this.#limits);
     this.#applied = 0;
@@ -154,15 +154,15 @@ export class FakeManager implements GroupHandle<RegistryWriteResult> {
       this.replica.apply(this.#cluster.log[this.#applied] as AppliedEntry);
   }
 
-  became(): void {
+  onElected(): void {
     for (const events of this.#watchers) events.elected?.(fenceOf(this.#cluster.term, 0));
   }
 
-  lost(): void {
-    for (const events of this.#watchers) events.lost?.('the test says so');
+  onLost(): void {
+    for (const events of this.#watchers) events.lost?.('deposed by the test');
   }
 
-  leaderChanged(): void {
+  onLeaderChange(): void {
     for (const events of this.#watchers) events.changed?.(this.leadership.view());
   }
 
@@ -177,25 +177,25 @@ export class FakeManager implements GroupHandle<RegistryWriteResult> {
   }
 
   propose(command: Uint8Array, timeoutMs: number, done: Done<CommittedResult<RegistryWriteResult>>): void {
-    const { timeline, agreementMs, proposals, term } = this.#cluster;
-    const life = this.#life;
+    const { timeline, commitMs, proposals, term } = this.#cluster;
+    const life = this.#process;
     if (this.#cluster.leader !== this)
       return void timeline.after(0, () => done(failure('NOT_LEADER', undefined, 'no')));
     if (proposals === 'refused')
-      return void timeline.after(agreementMs, () => done(failure('NO_QUORUM', undefined, 'no')));
-    timeline.after(agreementMs, () => {
-      if (this.#cluster.term !== term || life !== this.#life) return done(failure('NETWORK_TIMEOUT'));
+      return void timeline.after(commitMs, () => done(failure('NO_QUORUM', undefined, 'no')));
+    timeline.after(commitMs, () => {
+      if (this.#cluster.term !== term || life !== this.#process) return done(failure('NETWORK_TIMEOUT'));
       const index = this.#cluster.log.length + 1;
       this.#cluster.log.push({ index, term, command });
-      this.#spread();
+      this.#replicate();
       const result = this.#applyOwn();
-      if (proposals === 'answered') done(success({ index, fence: fenceOf(term, index), result }));
+      if (proposals === 'acknowledged') done(success({ index, fence: fenceOf(term, index), result }));
       else timeline.after(timeoutMs, () => done(failure('DEADLINE')));
     });
   }
 
   readBarrier(_timeoutMs: number, done: Done<void>): void {
-    this.#cluster.timeline.after(this.#cluster.agreementMs, () => {
+    this.#cluster.timeline.after(this.#cluster.commitMs, () => {
       if (this.#cluster.leader !== this) return done(failure('NOT_LEADER', undefined, 'no'));
       this.catchUp();
       done(success(undefined));
@@ -216,37 +216,37 @@ export class FakeManager implements GroupHandle<RegistryWriteResult> {
     return this.replica.apply(this.#cluster.log[this.#applied++] as AppliedEntry);
   }
 
-  #spread(): void {
+  #replicate(): void {
     for (const other of this.#cluster.managers) {
       if (other === this) continue;
-      const life = other.#life;
+      const life = other.#process;
       this.#cluster.timeline.after(this.#cluster.lagMs, () => {
-        if (other.server !== undefined && other.#life === life) other.catchUp();
+        if (other.server !== undefined && other.#process === life) other.catchUp();
       });
     }
   }
 }
 
-/** Faults as the dice fall: leaders change, managers die and return, answers get lost. Heals everything in the end. */
-export function trouble(cluster: FakeConsensusGroup, random: Random, durationMs: number): void {
+/** Injects random faults: leader changes, kills, restarts, lost messages. Heals everything at the end. */
+export function injectFaults(cluster: FakeConsensusGroup, random: Random, durationMs: number): void {
   const untilMs = cluster.timeline.nowMs + durationMs;
   const step = (): void => {
     if (cluster.timeline.nowMs >= untilMs) {
-      cluster.loses = () => false;
+      cluster.dropsMessage = () => false;
       for (const manager of cluster.managers) if (manager.server === undefined) manager.restart();
       return cluster.lead(cluster.managers[0]);
     }
-    oneFault(cluster, random);
+    injectFault(cluster, random);
     cluster.timeline.after(random.between(20, 200), step);
   };
   step();
 }
 
-function oneFault(cluster: FakeConsensusGroup, random: Random): void {
+function injectFault(cluster: FakeConsensusGroup, random: Random): void {
   const manager = random.pick(cluster.managers);
   const up = cluster.managers.filter(({ server }) => server !== undefined);
   const loss = random.pick([0, 0, 0.1]);
-  cluster.loses = () => random.chance(loss);
+  cluster.dropsMessage = () => random.chance(loss);
   cluster.lagMs = random.pick([0, 3, 50]);
   if (manager.server === undefined) manager.restart(random.pick([undefined, ...up]));
   else if (up.length > 2 && random.chance(0.5)) manager.kill();

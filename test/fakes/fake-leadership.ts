@@ -1,4 +1,4 @@
-/** Fake Leadership: the test appoints and deposes, and may leave a deposed leader unaware. */
+/** Fake `Leadership` of one node: the test elects and deposes it, or leaves it unaware that another node leads. */
 import type { Fence } from '../../src/base/fence.ts';
 import type { NodeId } from '../../src/base/ids.ts';
 import type { Cancel } from '../../src/base/ports.ts';
@@ -21,7 +21,7 @@ export class FakeLeadership implements Leadership {
   lose(): void {
     if (this.#fence === undefined) return;
     this.#fence = undefined;
-    for (const watcher of this.#watchers) watcher.lost?.('the test says so');
+    for (const watcher of this.#watchers) watcher.lost?.('deposed by the test');
   }
 
   view(): ReturnType<Leadership['view']> {

@@ -22,13 +22,13 @@ function put(key: string, lease?: LeaseId): RegistryTransaction {
   return { compare: [], then: [{ kind: 'put', key, value, ...(lease && { lease }) }], otherwise: [] };
 }
 
-/** What a call ended with: a word for success, a code otherwise. */
+/** Records how a request ended: `ok`, or the error code. */
 function ending(endings: string[]): (outcome: Outcome<unknown>) => void {
   return (outcome) => endings.push(outcome.ok ? 'ok' : outcome.error.code);
 }
 
-describe('a registry in one process', () => {
-  test('ends calls after they have returned, in the next turn', () => {
+describe('the fake registry', () => {
+  test('ends requests after they have returned, in the next turn', () => {
     const { timeline, clock } = virtual();
     const registry = fakeRegistry({ clock });
     const endings: string[] = [];
@@ -41,7 +41,7 @@ describe('a registry in one process', () => {
     assert.deepEqual(endings, ['ok', 'BAD_ARGUMENT', 'BAD_ARGUMENT', 'BAD_ARGUMENT']);
   });
 
-  test('ends leases a full time after their last renewal, with their keys', () => {
+  test('expires leases a full TTL after their last renewal, with their keys', () => {
     const { timeline, clock } = virtual();
     const registry = fakeRegistry({ clock });
     const endings: string[] = [];
@@ -59,40 +59,40 @@ describe('a registry in one process', () => {
     assert.deepEqual(endings, ['ok', 'ok', 'ok', 'LEASE_EXPIRED', 'ok']);
   });
 
-  test('cuts one side off while the others and the leases go on', () => {
+  test('interrupts one connection while the others and the leases continue', () => {
     const { timeline, clock } = virtual();
     const registry = fakeRegistry({ clock });
-    const side = registry.connect();
+    const connection = registry.connect();
     const seen: string[] = [];
-    side.watch(onlyKey('a'), 1, {
+    connection.watch(onlyKey('a'), 1, {
       changed: (changes, revision) => seen.push(`${revision}:${changes.map(({ kind }) => kind).join()}`),
       compacted: (oldest) => seen.push(`compacted ${oldest}`),
     });
     const endings: string[] = [];
-    side.interrupt('NO_QUORUM');
-    side.transact(put('b'), {}, ending(endings));
+    connection.interrupt('NO_QUORUM');
+    connection.transact(put('b'), {}, ending(endings));
     registry.transact(put('a'), {}, () => {});
     timeline.runUntil(1);
     assert.deepEqual([endings, seen, registry.keyspace.revision], [['NO_QUORUM'], [], 1]);
 
-    side.interrupt('DEADLINE', { happens: true });
-    side.transact(put('a'), { timeoutMs: 100 }, ending(endings));
+    connection.interrupt('DEADLINE', { takesEffect: true });
+    connection.transact(put('a'), { timeoutMs: 100 }, ending(endings));
     timeline.runUntil(50);
     assert.deepEqual([endings.length, registry.keyspace.revision], [1, 2]);
     timeline.runUntil(101);
     assert.deepEqual(endings, ['NO_QUORUM', 'DEADLINE']);
 
-    side.interrupt();
-    side.transact(put('a'), { timeoutMs: 100 }, ending(endings));
-    side.transact(put('a'), { timeoutMs: 500 }, ending(endings));
+    connection.interrupt();
+    connection.transact(put('a'), { timeoutMs: 100 }, ending(endings));
+    connection.transact(put('a'), { timeoutMs: 500 }, ending(endings));
     timeline.runUntil(300);
-    side.resume();
+    connection.resume();
     timeline.runUntil(301);
     assert.deepEqual(endings, ['NO_QUORUM', 'DEADLINE', 'DEADLINE', 'ok']);
     assert.deepEqual(seen, ['1:put', '2:put', '3:put']);
   });
 
-  test('ends a watch that comes too late, and one that is cancelled', () => {
+  test('ends a watch from a compacted revision, and one that is cancelled', () => {
     const { timeline, clock } = virtual();
     const registry = fakeRegistry({ clock, limits: { historyChangesMax: 1 } });
     for (const key of ['a', 'b', 'c']) registry.transact(put(key), {}, () => {});

@@ -1,6 +1,6 @@
 /**
- * Fake `Registry` in one process on a real key space, without consensus. Each connection can be interrupted and resumed
- * as by a network; leases go on meanwhile. For tests only.
+ * Fake `Registry` in one process on the real key space, without consensus. Each connection can be interrupted and
+ * resumed as by a network; leases expire meanwhile.
  */
 import { type Done, type ErrorCode, type Outcome, failure, success } from '../../src/base/errors.ts';
 import type { Cancel, Clock } from '../../src/base/ports.ts';
@@ -30,19 +30,19 @@ const callsHeldMax = 10_000;
 export type FakeRegistry = Registry & {
   readonly keyspace: Keyspace;
   /**
-   * From now on calls of this side end with that code: those that mean "too late" after their timeout, others at once.
-   * Without a code they wait for `resume`, and end with DEADLINE if it does not come in time. With `happens` they are
-   * executed all the same, and only the answer is lost. Watches are silent until `resume` and then catch up.
+   * Requests of this connection fail with that code: DEADLINE and NETWORK_TIMEOUT after their timeout, others at once.
+   * Without a code they wait for `resume`, and end with DEADLINE at their timeout. With `takesEffect` they are executed
+   * and only the reply is lost. Watches are silent until `resume` and then catch up.
    */
-  interrupt(code?: ErrorCode, options?: { readonly happens?: boolean }): void;
+  interrupt(code?: ErrorCode, options?: { readonly takesEffect?: boolean }): void;
   resume(): void;
-  /** Another side of the same key space, with interruptions of its own. */
+  /** Another connection to the same key space, with its own interruptions. */
   connect(): FakeRegistry;
-  /** No lease ends and no watch tells anything from now on. */
+  /** Stops leases and watches of all connections. */
   close(): void;
 };
 
-type Interruption = { readonly code: ErrorCode | undefined; readonly happens: boolean };
+type Interruption = { readonly code: ErrorCode | undefined; readonly takesEffect: boolean };
 type Watcher = { readonly range: KeyRange; next: number; readonly events: WatchEvents };
 
 export function fakeRegistry(options: {
@@ -52,12 +52,12 @@ export function fakeRegistry(options: {
   return new FakeConnection(new SharedKeyspace(options.clock, new Keyspace(options.limits)));
 }
 
-/** The caller may write to its bytes again. What is no bytes is left for the key space to refuse. */
-function ownOp(op: RegistryOp): RegistryOp {
+/** Copies the bytes, which the caller may reuse. The key space refuses a value that is no byte array. */
+function copyOp(op: RegistryOp): RegistryOp {
   return op.kind === 'put' && op.value instanceof Uint8Array ? { ...op, value: new Uint8Array(op.value) } : op;
 }
 
-/** What all sides share. */
+/** The key space, leases and change notifications that all connections share. */
 class SharedKeyspace {
   readonly clock: Clock;
   readonly keyspace: Keyspace;
@@ -70,7 +70,7 @@ class SharedKeyspace {
     this.leases = new LeaseClock(clock, (lease) => this.revoke(lease));
   }
 
-  /** Calls after each change until it is told to stop. */
+  /** Calls `run` after each change until `close`. */
   onChange(run: () => void): void {
     this.#changed.add(run);
   }
@@ -92,29 +92,29 @@ class SharedKeyspace {
 
 class FakeConnection implements FakeRegistry {
   readonly keyspace: Keyspace;
-  readonly #center: SharedKeyspace;
+  readonly #shared: SharedKeyspace;
   readonly #watchers = new Set<Watcher>();
-  /** What was called while calls are held. */
+  /** Requests that wait for `resume`. */
   readonly #held = new Set<() => void>();
   #interruption: Interruption | undefined;
-  #telling = false;
+  #notifyScheduled = false;
 
-  constructor(center: SharedKeyspace) {
-    this.#center = center;
-    this.keyspace = center.keyspace;
-    center.onChange(() => this.#tellSoon());
+  constructor(shared: SharedKeyspace) {
+    this.#shared = shared;
+    this.keyspace = shared.keyspace;
+    shared.onChange(() => this.#scheduleNotify());
   }
 
   connect(): FakeRegistry {
-    return new FakeConnection(this.#center);
+    return new FakeConnection(this.#shared);
   }
 
   close(): void {
-    this.#center.close();
+    this.#shared.close();
   }
 
-  interrupt(code?: ErrorCode, options: { readonly happens?: boolean } = {}): void {
-    this.#interruption = { code, happens: options.happens ?? false };
+  interrupt(code?: ErrorCode, options: { readonly takesEffect?: boolean } = {}): void {
+    this.#interruption = { code, takesEffect: options.takesEffect ?? false };
   }
 
   resume(): void {
@@ -122,7 +122,7 @@ class FakeConnection implements FakeRegistry {
     const held = [...this.#held];
     this.#held.clear();
     for (const run of held) run();
-    this.#tellSoon();
+    this.#scheduleNotify();
   }
 
   range(range: KeyRange, options: RangeOptions, done: Parameters<Registry['range']>[2]): void {
@@ -134,10 +134,10 @@ class FakeConnection implements FakeRegistry {
 
   transact(transaction: RegistryTransaction, options: WriteOptions, done: Parameters<Registry['transact']>[2]): void {
     const { compare, then, otherwise } = transaction;
-    const copied = { compare, then: then.map(ownOp), otherwise: otherwise.map(ownOp) };
+    const copied = { compare, then: then.map(copyOp), otherwise: otherwise.map(copyOp) };
     this.#call(options, done, () => {
       const outcome = this.keyspace.transact(copied);
-      this.#center.changed();
+      this.#shared.changed();
       return outcome;
     });
   }
@@ -145,7 +145,7 @@ class FakeConnection implements FakeRegistry {
   grant(ttlMs: number, options: WriteOptions, done: Parameters<Registry['grant']>[2]): void {
     this.#call(options, done, () => {
       const outcome = this.keyspace.grant(ttlMs);
-      if (outcome.ok) this.#center.leases.start(outcome.value.lease, ttlMs);
+      if (outcome.ok) this.#shared.leases.start(outcome.value.lease, ttlMs);
       return outcome;
     });
   }
@@ -154,7 +154,7 @@ class FakeConnection implements FakeRegistry {
     const fault = validateLease(lease);
     if (fault !== undefined) return this.#end(done, { ok: false, error: fault });
     this.#call(options, done, () => {
-      const ttlMs = this.#center.leases.renew(lease);
+      const ttlMs = this.#shared.leases.renew(lease);
       return ttlMs === undefined ? failure('LEASE_EXPIRED', `there is no lease ${lease}`) : success({ ttlMs });
     });
   }
@@ -163,7 +163,7 @@ class FakeConnection implements FakeRegistry {
     const fault = validateLease(lease);
     if (fault !== undefined) return this.#end(done, { ok: false, error: fault });
     this.#call(options, done, () => {
-      this.#center.revoke(lease);
+      this.#shared.revoke(lease);
       return success(undefined);
     });
   }
@@ -173,7 +173,7 @@ class FakeConnection implements FakeRegistry {
     if (fault !== undefined) throw fault;
     const watcher: Watcher = { range, next: fromRevision, events };
     this.#watchers.add(watcher);
-    this.#tellSoon();
+    this.#scheduleNotify();
     return () => this.#watchers.delete(watcher);
   }
 
@@ -181,9 +181,9 @@ class FakeConnection implements FakeRegistry {
     const timeoutMs = options.timeoutMs ?? defaultTimeoutMs;
     const interruption = this.#interruption;
     if (interruption === undefined) return this.#end(done, execute());
-    if (interruption.happens) execute();
+    if (interruption.takesEffect) execute();
     const { code } = interruption;
-    if (code === undefined && !interruption.happens) return this.#hold(timeoutMs, done, execute);
+    if (code === undefined && !interruption.takesEffect) return this.#hold(timeoutMs, done, execute);
     const late = code === undefined || code === 'DEADLINE' || code === 'NETWORK_TIMEOUT';
     this.#end(done, failure(code ?? 'DEADLINE', 'the registry is interrupted'), late ? timeoutMs : 0);
   }
@@ -194,27 +194,27 @@ class FakeConnection implements FakeRegistry {
       cancel();
       this.#end(done, execute());
     };
-    const cancel = this.#center.clock.schedule(timeoutMs, () => {
+    const cancel = this.#shared.clock.schedule(timeoutMs, () => {
       if (this.#held.delete(run)) done(failure('DEADLINE'));
     });
     this.#held.add(run);
   }
 
   #end<T>(done: Done<T>, outcome: Outcome<T>, delayMs = 0): void {
-    this.#center.clock.schedule(delayMs, () => done(outcome));
+    this.#shared.clock.schedule(delayMs, () => done(outcome));
   }
 
-  /** All changes of one turn are told together. */
-  #tellSoon(): void {
-    if (this.#telling || this.#watchers.size === 0) return;
-    this.#telling = true;
-    this.#center.clock.schedule(0, () => {
-      this.#telling = false;
-      for (const watcher of [...this.#watchers]) this.#tell(watcher);
+  /** Coalesces the changes of one turn. */
+  #scheduleNotify(): void {
+    if (this.#notifyScheduled || this.#watchers.size === 0) return;
+    this.#notifyScheduled = true;
+    this.#shared.clock.schedule(0, () => {
+      this.#notifyScheduled = false;
+      for (const watcher of [...this.#watchers]) this.#notify(watcher);
     });
   }
 
-  #tell(watcher: Watcher): void {
+  #notify(watcher: Watcher): void {
     while (this.#interruption === undefined && this.#watchers.has(watcher)) {
       const part = this.keyspace.changesFrom(watcher.range, watcher.next);
       if (part.kind === 'compacted') {

@@ -1,7 +1,7 @@
 /**
- * Golden traces: each test/golden/*.txt is a list of commands with their output, in text that reads like the protocol. If
- * one fails, run `REWRITE=1 node --test test/golden/golden.test.ts` and read the diff; keep it only if you understand what
- * caused it.
+ * Golden traces: each test/golden/*.txt is a list of commands with their output, in text that reads like the protocol.
+ * If one fails, run `REWRITE=1 node --test test/golden/golden.test.ts` and read the diff; keep it only if you
+ * understand what caused it.
  *
  *   # a comment
  *   command

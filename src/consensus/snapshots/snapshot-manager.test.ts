@@ -26,7 +26,7 @@ type Scene = { readonly world: ConsensusTestCluster; readonly happened: string[]
 /** Three voters with options of their own; the last one has the lowest election priority. */
 function scene(common: Partial<ConsensusOptions>, last: Partial<ConsensusOptions> = {}): Scene {
   const happened: string[] = [];
-  const world = new ConsensusTestCluster({ happened: (at, text) => happened.push(`${at} ${text}`) });
+  const world = new ConsensusTestCluster({ onEvent: (at, text) => happened.push(`${at} ${text}`) });
   for (const key of ['n1', 'n2', 'n3']) {
     world.options = { ...defaultConsensusOptions, ...common, ...(key === 'n3' && { priority: 10, ...last }) };
     world.start(key);

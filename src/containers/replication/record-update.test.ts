@@ -105,7 +105,7 @@ describe('a record update', () => {
 
   test('recognizes its own write when only the reply was lost', () => {
     const cluster = running('answer');
-    cluster.node('a').registry.interrupt('DEADLINE', { happens: true });
+    cluster.node('a').registry.interrupt('DEADLINE', { takesEffect: true });
     const outcomes = updateRecord(cluster, counted);
     cluster.run(1_000);
     assert.equal(cluster.record()?.failures, 1);

@@ -184,7 +184,7 @@ class RandomRun {
       () => node.disk.change({ operationMs: random.pick([0.1, 5, 60]) }),
       () =>
         node.registry.interrupt(random.pick(['NO_QUORUM', 'DEADLINE', undefined]), {
-          happens: random.chance(0.3),
+          takesEffect: random.chance(0.3),
         }),
       () => node.registry.resume(),
       () => node.registry.resume(),

@@ -179,7 +179,7 @@ class Storm {
     const { world, random } = this;
     const side = world.managers.get(random.pick(['m1', 'm2']))?.registry;
     if (random.chance(0.5)) side?.interrupt();
-    else side?.interrupt('DEADLINE', { happens: random.chance(0.5) });
+    else side?.interrupt('DEADLINE', { takesEffect: random.chance(0.5) });
     world.timeline.after(random.between(100, 4_000), () => side?.resume());
   }
 

@@ -6,7 +6,9 @@ import type { MembershipContext } from '../state/context.ts';
 
 const beatMsMax = 3_000;
 
-/** The interval of the beats. Each beat wakes two threads, so a short interval costs more than the rest of membership. */
+/**
+ * The interval of the beats. Each beat wakes two threads, so a short interval costs more than the rest of membership.
+ */
 export function mainLoopBeatMs(stuckAfterMs: number): number {
   return Math.min(beatMsMax, stuckAfterMs / 4);
 }

@@ -1,4 +1,6 @@
-/** The pull monitor: scenarios HE-1 and HE-2 of seed 004, what counts as a miss, and a comparison with a naive model. */
+/**
+ * The pull monitor: scenarios HE-1 and HE-2 of seed 004, what counts as a miss, and a comparison with a naive model.
+ */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';

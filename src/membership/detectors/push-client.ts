@@ -1,6 +1,6 @@
 /**
- * Client side of the push detector, on a member without datagrams: pings one manager and fails over to the next. Decides
- * nothing about other members: an unreachable manager gets a vote.
+ * Client side of the push detector, on a member without datagrams: pings one manager and fails over to the next.
+ * Decides nothing about other members: an unreachable manager gets a vote.
  *
  * It raises its incarnation with every change of manager, so that the claims of the new manager supersede those of the
  * old one, and when it learns that it was declared dead. It pings again right after the first ack of a manager, because

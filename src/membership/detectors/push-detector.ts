@@ -84,7 +84,9 @@ export class PushDetector {
     this.#deadlines.clear();
   }
 
-  /** Watches members that never pinged this node, with grace: one that died during a change of manager is detected too. */
+  /**
+   * Watches members that never pinged this node, with grace: one that died during a change of manager is detected too.
+   */
   adopt(nowMs: number, members: Iterable<MemberLife & { readonly id: NodeId }>): void {
     if (!this.#running) return;
     for (const { id, generation, incarnation } of members) {

@@ -3,8 +3,8 @@
  * watcher is gone.
  *
  * The entry of such a member names its watcher, and each change of watcher raises the incarnation, so all members agree
- * whose claims count. Other members leave it alone while its watcher is alive. When the watcher is dead or has restarted,
- * every possible watcher waits for the member with grace: it pings one of them, or is declared dead.
+ * whose claims count. Other members leave it alone while its watcher is alive. When the watcher is dead or has
+ * restarted, every possible watcher waits for the member with grace: it pings one of them, or is declared dead.
  *
  * Heartbeats arrive through the main loop of this process. While that is blocked no heartbeat arrives, and no member is
  * declared dead for it.

@@ -118,9 +118,9 @@ export class AntiEntropy {
   }
 
   /**
-   * A death in a view may be out of date: it is merged as a suspicion, which the member can refute, and this node probes
-   * the member at once instead of waiting out the suspicion. All other claims are merged as they are, and so are deaths
-   * at a node without datagrams, which cannot probe.
+   * A death in a view may be out of date: it is merged as a suspicion, which the member can refute, and this node
+   * probes the member at once instead of waiting out the suspicion. All other claims are merged as they are, and so are
+   * deaths at a node without datagrams, which cannot probe.
    */
   #merge(claims: readonly Claim[], via: NodeId, spread: boolean): void {
     const { self, table } = this.#context;

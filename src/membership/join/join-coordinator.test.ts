@@ -1,4 +1,6 @@
-/** A joiner that comes alone gets its reply at once; joiners that come together get one batch that names all of them. */
+/**
+ * A joiner that comes alone gets its reply at once; joiners that come together get one batch that names all of them.
+ */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { nodeIdFrom } from '../../base/ids.ts';

@@ -1,7 +1,7 @@
 /**
- * Replies to view requests. Joiners that arrive together are batched for at most 1.5 gossip intervals, so that one reply
- * names them all to each other; gossip would need a claim per pair. Their claims are merged at once; only the reply
- * waits.
+ * Replies to view requests. Joiners that arrive together are batched for at most 1.5 gossip intervals, so that one
+ * reply names them all to each other; gossip would need a claim per pair. Their claims are merged at once; only the
+ * reply waits.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { MembershipContext, MembershipMessageOf } from '../state/context.ts';

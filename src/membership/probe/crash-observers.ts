@@ -2,8 +2,8 @@
  * Crash evidence: holds connections to the next neighbours on a ring of hashed ids, so that a few members observe each
  * member; a broken connection starts a probe at once. It is only a hint: a death needs several observers.
  *
- * The ring is refreshed soon after the view has changed, but not while it still changes: during a mass join every member
- * would open connections in vain.
+ * The ring is refreshed soon after the view has changed, but not while it still changes: during a mass join every
+ * member would open connections in vain.
  */
 import type { NodeId } from '../../base/ids.ts';
 import { type ConnectionChange, portClosedReason } from '../../base/ports.ts';
@@ -48,7 +48,9 @@ export class CrashObservers {
     if (dueMs === this.#dueMs) this.#refreshRing();
   }
 
-  /** When two checks in a row see the same view: chooses the neighbours and pings the new ones. Closes no connection. */
+  /**
+   * When two checks in a row see the same view: chooses the neighbours and pings the new ones. Closes no connection.
+   */
   #refreshRing(): void {
     const { options, outbox, random, table } = this.#context;
     this.#checks += 1;

@@ -49,8 +49,8 @@ export class Gossiper {
   }
 
   /**
-   * After every step: schedules a tick while the queue holds claims. A claim that was not sent yet waits only for others
-   * to share a message with; a death that this node found (`urgent`) does not wait.
+   * After every step: schedules a tick while the queue holds claims. A claim that was not sent yet waits only for
+   * others to share a message with; a death that this node found (`urgent`) does not wait.
    */
   scheduleTick(urgent: boolean): void {
     const { gossip, options, outbox, self } = this.#context;

@@ -7,8 +7,8 @@
  *                      and a ping by TCP -> ack                          alive, but datagrams are lost
  *                   -> nacks or timeout                                  suspect
  *
- * Timeouts follow the measured round trip and grow with bad local health. A helper that does not even send a nack counts
- * against this node, not against the target. A round that spans a pause of this node is void.
+ * Timeouts follow the measured round trip and grow with bad local health. A helper that does not even send a nack
+ * counts against this node, not against the target. A round that spans a pause of this node is void.
  */
 import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import type { NodeId } from '../../base/ids.ts';

@@ -1,7 +1,7 @@
 /**
- * Claims still to be gossiped, one per member, least transmitted first (memberlist: TransmitLimitedQueue). Never decides
- * whether a claim is true. Every message carries the oldest claim whatever its rank, so a death does not starve behind a
- * flow of joins (Y23). A full queue drops the most transmitted claim; anti-entropy repairs the loss.
+ * Claims still to be gossiped, one per member, least transmitted first (memberlist: TransmitLimitedQueue). Never
+ * decides whether a claim is true. Every message carries the oldest claim whatever its rank, so a death does not starve
+ * behind a flow of joins (Y23). A full queue drops the most transmitted claim; anti-entropy repairs the loss.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { Claim, ClaimKind } from './claim.ts';
@@ -52,7 +52,9 @@ export class GossipQueue {
     this.#bucketOf(item).delete(item);
   }
 
-  /** Claims for one message of at most `bytesMax`. Each counts as transmitted and is dropped after `transmitMax` times. */
+  /**
+   * Claims for one message of at most `bytesMax`. Each counts as transmitted and is dropped after `transmitMax` times.
+   */
   take(bytesMax: number, transmitMax: number): Claim[] {
     if (this.#items.size === 0) return [];
     const taken = this.#choose(bytesMax);

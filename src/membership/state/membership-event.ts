@@ -1,4 +1,6 @@
-/** Events that membership reports to the node, with their evidence: accusers, and members that found the port closed. */
+/**
+ * Events that membership reports to the node, with their evidence: accusers, and members that found the port closed.
+ */
 import type { NodeId } from '../../base/ids.ts';
 
 export const membershipEventTypes = [

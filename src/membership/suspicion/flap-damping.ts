@@ -1,6 +1,6 @@
 /**
- * Decides when this node withdraws because it flaps, each time for twice as long. The node decides about itself, because
- * it receives every claim about itself and every member believes what it claims of itself. It withdraws when
+ * Decides when this node withdraws because it flaps, each time for twice as long. The node decides about itself,
+ * because it receives every claim about itself and every member believes what it claims of itself. It withdraws when
  *
  *   it was declared dead twice within five minutes, or
  *   six accusations by at least four members arrived within a minute.

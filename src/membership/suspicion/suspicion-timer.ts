@@ -1,6 +1,7 @@
 /**
- * How long one suspect has to refute (Lifeguard). The time starts long and shrinks with each independent accuser; enough
- * observers of a closed port end it at once. Only a pause of this node, which could not receive a refutation, extends it.
+ * How long one suspect has to refute (Lifeguard). The time starts long and shrinks with each independent accuser;
+ * enough observers of a closed port end it at once. Only a pause of this node, which could not receive a refutation,
+ * extends it.
  *
  *   wait = max(min, max - (max - min) * log(C + 1) / log(K + 1))      C confirmations of K expected
  *   min  = alpha * max(1, log10(n)) * probeInterval,  max = beta * min

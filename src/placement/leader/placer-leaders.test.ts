@@ -56,7 +56,7 @@ describe('a change of leader', () => {
     const text = [...world.records.keys()].find((one) => world.ownerOf(one) === 'b') ?? '';
     b.pause();
     world.run(1_050);
-    a.registry.interrupt('NETWORK_TIMEOUT', { happens: true });
+    a.registry.interrupt('NETWORK_TIMEOUT', { takesEffect: true });
     world.run(300);
     assert.notEqual(world.ownerOf(text), 'b', 'the takeover has succeeded, and the leader does not know');
     const outcome = a.placer?.grantServingLease(b.id, b.generation);

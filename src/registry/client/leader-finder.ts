@@ -1,30 +1,31 @@
 /**
- * Whom to ask next: the leader as far as it is known, otherwise one manager after the other, who will say who leads.
- * All calls of a node share what one of them has learned.
+ * Which manager gets the next request: the leader if known, else one manager after another, which redirects to the
+ * leader. All requests of a node share one finder. Sends nothing itself.
  */
 import type { Peer } from '../../base/ports.ts';
 
 export class LeaderFinder {
   readonly #managers: () => readonly Peer[];
   #leader: Peer | undefined;
-  #turn = 0;
+  /** Index of the next manager; grows without bound. */
+  #next = 0;
 
   constructor(managers: () => readonly Peer[]) {
     this.#managers = managers;
   }
 
-  /** Undefined when no manager is known. */
+  /** The leader, or the next manager; undefined if no manager is known. */
   target(): Peer | undefined {
     return this.#leader ?? this.nextManager();
   }
 
-  /** The nearest one, until it has been avoided. */
+  /** The preferred manager, until it has been avoided. */
   nextManager(): Peer | undefined {
     const managers = this.#managers();
-    return managers[this.#turn % Math.max(1, managers.length)];
+    return managers[this.#next % Math.max(1, managers.length)];
   }
 
-  /** Whether it may be asked at all at this moment. */
+  /** True while this peer is one of the known managers. */
   isCandidate({ id }: Peer): boolean {
     return this.#managers().some((manager) => manager.id === id);
   }
@@ -33,9 +34,9 @@ export class LeaderFinder {
     this.#leader = peer;
   }
 
-  /** It did not answer, or does not lead: whoever asks next begins with another one. */
+  /** The peer did not reply or does not lead: the next request goes to another manager. */
   avoid(peer: Peer): void {
     if (this.#leader?.id === peer.id) this.#leader = undefined;
-    if (this.nextManager()?.id === peer.id) this.#turn += 1;
+    if (this.nextManager()?.id === peer.id) this.#next += 1;
   }
 }

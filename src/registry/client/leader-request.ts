@@ -1,22 +1,15 @@
 /**
  * One registry request: finds the leader, follows redirects, retries the same bytes with backoff. Ends with NO_QUORUM
- * or CAPACITY only if no attempt can have taken effect, else with DEADLINE or NETWORK_TIMEOUT.
+ * or CAPACITY only if no attempt can have taken effect, otherwise with DEADLINE or NETWORK_TIMEOUT.
  */
 import { type Done, type ErrorCode, type Outcome, RemusterError, failure, isRemusterError } from '../../base/errors.ts';
 import type { Cancel, Clock, Peer } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
-import type { RegistryTransaction } from '../../base/registry.ts';
 import { type Message, decodeMessage } from '../../messages/catalogue.ts';
 import type { LeaderFinder } from './leader-finder.ts';
-import { type RegistryMessageOf, type RegistryRefusal, errorOfRefusal } from '../registry-messages.ts';
+import { type LocalWrite, type RegistryRefusal, errorOfRefusal } from '../registry-messages.ts';
 
-/** A write of this node as it was before it was encoded, checked already, with bytes that are nobody else's. */
-export type LocalWrite = {
-  readonly numbered: RegistryMessageOf<'registryTransact'>;
-  readonly transaction: RegistryTransaction;
-};
-
-/** Whoever is on the same node may be handed the write itself, and answer with no bytes. */
+/** Sends a request to a manager. The server of the same node may get the write itself and reply without encoding. */
 export type SendToManager = (
   to: Peer,
   body: Uint8Array,
@@ -29,22 +22,22 @@ export type LeaderRequestParts = {
   readonly clock: Clock;
   readonly random: Random;
   readonly finder: LeaderFinder;
-  readonly ask: SendToManager;
-  /** The manager that this node is itself, while it is one: nothing can come between the two. */
-  readonly near?: () => Peer | undefined;
+  readonly send: SendToManager;
+  /** This node, while it is a manager: no network lies between client and server then. */
+  readonly localManager?: () => Peer | undefined;
 };
 
-const hopsMax = 3;
-const pauseMsMin = 20;
-const pauseMsMax = 500;
+const redirectsMax = 3;
+const backoffMsMin = 20;
+const backoffMsMax = 500;
 const attemptMsMin = 1_000;
 
-/** Refusals that say something of the moment or of the one who answered. All others are the answer to the request. */
-const passing: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+/** Refusals that depend on the moment or on the manager. All others are the result of the request. */
+const retryableCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   ...(['NOT_LEADER', 'NO_QUORUM', 'CAPACITY', 'DRAINED', 'DEADLINE', 'NETWORK_TIMEOUT', 'STORE_FAILED'] as const),
 ]);
 
-const nothing: Cancel = () => {};
+const noop: Cancel = () => {};
 
 export class LeaderRequest {
   readonly #parts: LeaderRequestParts;
@@ -54,15 +47,15 @@ export class LeaderRequest {
   readonly #attemptMs: number;
   readonly #anyManager: boolean;
   readonly #done: Done<Message>;
-  #cancel: Cancel = nothing;
-  #over = false;
-  #hops = 0;
-  #pauses = 0;
-  /** An attempt may have had an effect without an answer. */
-  #uncertain = false;
-  #last: RemusterError | undefined;
+  #cancel: Cancel = noop;
+  #ended = false;
+  #redirects = 0;
+  #backoffs = 0;
+  /** An attempt without a reply may have taken effect. */
+  #isUncertain = false;
+  #lastError: RemusterError | undefined;
 
-  /** `anyManager`: whoever is near may answer. Otherwise only the leader can. */
+  /** `anyManager`: any manager may reply, not only the leader. */
   constructor(
     parts: LeaderRequestParts,
     call: {
@@ -83,7 +76,7 @@ export class LeaderRequest {
     this.#attempt();
   }
 
-  /** Ends it now. */
+  /** Ends the request now. */
   cancel(error: RemusterError): void {
     this.#finish({ ok: false, error });
   }
@@ -96,78 +89,79 @@ export class LeaderRequest {
     const remainingMs = this.#remainingMs;
     if (remainingMs <= 0) return this.#giveUp();
     const to = this.#anyManager ? this.#parts.finder.nextManager() : this.#parts.finder.target();
-    if (to === undefined) return this.#pause();
-    const ended = (outcome: Outcome<Uint8Array | Message>): void => {
-      if (this.#over) return;
-      this.#cancel = nothing;
-      if (outcome.ok) this.#answered(to, outcome.value);
-      else this.#failed(to, outcome.error);
+    if (to === undefined) return this.#backOff();
+    const onEnd = (outcome: Outcome<Uint8Array | Message>): void => {
+      if (this.#ended) return;
+      this.#cancel = noop;
+      if (outcome.ok) this.#onReply(to, outcome.value);
+      else this.#onFailure(to, outcome.error);
     };
-    this.#cancel = this.#parts.ask(to, this.#body, Math.min(remainingMs, this.#attemptMs), ended, this.#write);
+    this.#cancel = this.#parts.send(to, this.#body, Math.min(remainingMs, this.#attemptMs), onEnd, this.#write);
   }
 
-  #answered(from: Peer, value: Uint8Array | Message): void {
-    let answer: Message;
+  #onReply(from: Peer, value: Uint8Array | Message): void {
+    let reply: Message;
     try {
-      answer = value instanceof Uint8Array ? decodeMessage(value) : value;
+      reply = value instanceof Uint8Array ? decodeMessage(value) : value;
     } catch (error) {
       if (!isRemusterError(error)) throw error;
       return this.#finish({
         ok: false,
-        error: new RemusterError('INTERNAL', 'the answer of a manager cannot be read'),
+        error: new RemusterError('INTERNAL', 'the reply of a manager is malformed'),
       });
     }
-    if (answer.kind === 'registryError') return this.#refused(from, answer);
+    if (reply.kind === 'registryError') return this.#onRefusal(from, reply);
     if (!this.#anyManager) this.#parts.finder.leaderIs(from);
-    this.#finish({ ok: true, value: answer });
+    this.#finish({ ok: true, value: reply });
   }
 
-  #refused(from: Peer, refusal: RegistryRefusal): void {
+  #onRefusal(from: Peer, refusal: RegistryRefusal): void {
     const error = errorOfRefusal(refusal);
-    if (!passing.has(error.code)) return this.#finish({ ok: false, error });
+    if (!retryableCodes.has(error.code)) return this.#finish({ ok: false, error });
     const leader = leaderOf(refusal);
-    if (leader === undefined || leader.id === from.id || this.#hops === hopsMax) return this.#failed(from, error);
-    this.#note(error);
-    this.#hops += 1;
+    if (leader === undefined || leader.id === from.id || this.#redirects === redirectsMax)
+      return this.#onFailure(from, error);
+    this.#recordError(error);
+    this.#redirects += 1;
     this.#parts.finder.leaderIs(leader);
     this.#attempt();
   }
 
-  #failed(at: Peer, error: RemusterError): void {
-    this.#note(error);
-    // One that is only busy is still the one to ask.
+  #onFailure(at: Peer, error: RemusterError): void {
+    this.#recordError(error);
+    // A leader that is only busy is still the leader.
     if (error.code !== 'CAPACITY' && error.code !== 'RATE_LIMITED') this.#parts.finder.avoid(at);
-    this.#pause();
+    this.#backOff();
   }
 
-  #note(error: RemusterError): void {
-    this.#last = error;
-    if (error.stateChanged !== 'no') this.#uncertain = true;
+  #recordError(error: RemusterError): void {
+    this.#lastError = error;
+    if (error.stateChanged !== 'no') this.#isUncertain = true;
   }
 
-  #pause(): void {
+  #backOff(): void {
     const remainingMs = this.#remainingMs;
     if (remainingMs <= 0) return this.#giveUp();
-    const longestMs = Math.min(pauseMsMax, pauseMsMin * 2 ** this.#pauses);
-    this.#pauses += 1;
-    this.#hops = 0;
-    const delayMs = Math.min(remainingMs, longestMs * this.#parts.random.between(0.5, 1));
+    const backoffMs = Math.min(backoffMsMax, backoffMsMin * 2 ** this.#backoffs);
+    this.#backoffs += 1;
+    this.#redirects = 0;
+    const delayMs = Math.min(remainingMs, backoffMs * this.#parts.random.between(0.5, 1));
     this.#cancel = this.#parts.clock.schedule(delayMs, () => this.#attempt());
   }
 
   #giveUp(): void {
-    const why = this.#last?.message ?? 'no manager is known';
-    if (this.#uncertain) {
-      const code = this.#last?.code === 'NETWORK_TIMEOUT' ? 'NETWORK_TIMEOUT' : 'DEADLINE';
-      return this.#finish(failure(code, `the registry did not answer in time: ${why}`));
+    const why = this.#lastError?.message ?? 'no manager is known';
+    if (this.#isUncertain) {
+      const code = this.#lastError?.code === 'NETWORK_TIMEOUT' ? 'NETWORK_TIMEOUT' : 'DEADLINE';
+      return this.#finish(failure(code, `the registry did not reply in time: ${why}`));
     }
-    const busy = this.#last?.code === 'CAPACITY' || this.#last?.code === 'RATE_LIMITED';
-    this.#finish(failure(busy ? 'CAPACITY' : 'NO_QUORUM', `the registry could not be reached in time: ${why}`, 'no'));
+    const isBusy = this.#lastError?.code === 'CAPACITY' || this.#lastError?.code === 'RATE_LIMITED';
+    this.#finish(failure(isBusy ? 'CAPACITY' : 'NO_QUORUM', `the registry could not be reached in time: ${why}`, 'no'));
   }
 
   #finish(outcome: Outcome<Message>): void {
-    if (this.#over) return;
-    this.#over = true;
+    if (this.#ended) return;
+    this.#ended = true;
     this.#cancel();
     this.#done(outcome);
   }

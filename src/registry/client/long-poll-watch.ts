@@ -1,6 +1,6 @@
 /**
- * Client side of one watch: polls a manager from a revision and goes on at another manager when that one fails. It
- * keeps the revision to resume from, so nothing is missed or reported twice, whoever answers.
+ * Client side of one watch: long-polls a manager from a revision and continues at another manager when that one fails.
+ * It keeps the revision to resume from, so no change is missed or reported twice.
  */
 import type { Cancel, Peer } from '../../base/ports.ts';
 import type { KeyRange, WatchEvents } from '../../base/registry.ts';
@@ -9,97 +9,97 @@ import type { LeaderRequestParts } from './leader-request.ts';
 import { type RegistryMessageOf, revisionFromWire } from '../registry-messages.ts';
 
 const waitMs = 20_000;
-/** How often it is looked whether the one who was asked is still among those who may be. */
-const lookMs = 2_000;
-/** What an answer may take beyond the time it waits for something to happen. */
-const answerMs = 3_000;
-const pauseMsMin = 50;
-const pauseMsMax = 2_000;
+/** How often the watch checks that its manager is still a known one. */
+const checkMs = 2_000;
+/** The time for a reply beyond the time that the server waits for changes. */
+const replyMarginMs = 3_000;
+const backoffMsMin = 50;
+const backoffMsMax = 2_000;
 
 export class LongPollWatch {
   readonly #parts: LeaderRequestParts;
   readonly #range: KeyRange;
   readonly #events: WatchEvents;
-  readonly #ended: () => void;
+  readonly #onCompacted: () => void;
   #next: number;
-  #pauses = 0;
-  #over = false;
+  #backoffs = 0;
+  #cancelled = false;
   #cancel: Cancel = () => {};
 
   /** `ended` is called when history is gone, not after `cancel`. */
   constructor(
     parts: LeaderRequestParts,
     watch: { readonly range: KeyRange; readonly fromRevision: number; readonly events: WatchEvents },
-    ended: () => void,
+    onCompacted: () => void,
   ) {
     this.#parts = parts;
     this.#range = watch.range;
     this.#next = watch.fromRevision;
     this.#events = watch.events;
-    this.#ended = ended;
-    this.#ask();
+    this.#onCompacted = onCompacted;
+    this.#poll();
   }
 
   cancel(): void {
-    this.#over = true;
+    this.#cancelled = true;
     this.#cancel();
   }
 
-  #ask(): void {
-    // One far away may be cut off in silence, and would be waited for until the end of the question.
-    const near = this.#parts.near?.();
-    const to = near ?? this.#parts.finder.nextManager();
-    if (to === undefined) return this.#pause();
-    const question = encodeMessage({ kind: 'registryWatch', ...this.#range, fromRevision: this.#next, waitMs });
-    const withdraw = this.#parts.ask(to, question, waitMs + answerMs, (outcome) => {
-      stopLooking();
-      if (this.#over) return;
+  #poll(): void {
+    // A partition may silence a remote manager without breaking the connection; the own server is always reachable.
+    const localManager = this.#parts.localManager?.();
+    const to = localManager ?? this.#parts.finder.nextManager();
+    if (to === undefined) return this.#backOff();
+    const request = encodeMessage({ kind: 'registryWatch', ...this.#range, fromRevision: this.#next, waitMs });
+    const cancelRequest = this.#parts.send(to, request, waitMs + replyMarginMs, (outcome) => {
+      stopChecking();
+      if (this.#cancelled) return;
       const value = outcome.ok ? outcome.value : undefined;
-      const answer = value instanceof Uint8Array ? tryDecodeMessage(value) : value;
-      if (answer?.kind === 'registryWatchReply') return this.#told(answer);
-      if (near === undefined) this.#parts.finder.avoid(to);
-      this.#pause();
+      const reply = value instanceof Uint8Array ? tryDecodeMessage(value) : value;
+      if (reply?.kind === 'registryWatchReply') return this.#onReply(reply);
+      if (localManager === undefined) this.#parts.finder.avoid(to);
+      this.#backOff();
     });
-    const stopLooking = this.#lookAfter(to, withdraw);
+    const stopChecking = this.#watchCandidate(to, cancelRequest);
     this.#cancel = () => {
-      stopLooking();
-      withdraw();
+      stopChecking();
+      cancelRequest();
     };
   }
 
-  /** One that was given up as dead may hold the question until its end: a silent cut breaks no connection. */
-  #lookAfter(to: Peer, withdraw: Cancel): Cancel {
+  /** Cancels the request when its manager is no longer a candidate: a silent partition breaks no connection. */
+  #watchCandidate(to: Peer, cancelRequest: Cancel): Cancel {
     let cancel: Cancel = () => {};
-    const look = (): void => {
-      if (!this.#parts.finder.isCandidate(to)) withdraw();
-      else cancel = this.#parts.clock.schedule(lookMs, look);
+    const check = (): void => {
+      if (!this.#parts.finder.isCandidate(to)) cancelRequest();
+      else cancel = this.#parts.clock.schedule(checkMs, check);
     };
-    cancel = this.#parts.clock.schedule(lookMs, look);
+    cancel = this.#parts.clock.schedule(checkMs, check);
     return () => cancel();
   }
 
-  #told({ revisions, next, oldestRevision }: RegistryMessageOf<'registryWatchReply'>): void {
-    this.#pauses = 0;
+  #onReply({ revisions, next, oldestRevision }: RegistryMessageOf<'registryWatchReply'>): void {
+    this.#backoffs = 0;
     if (oldestRevision !== undefined) {
-      this.#over = true;
-      this.#ended();
+      this.#cancelled = true;
+      this.#onCompacted();
       return this.#events.compacted(oldestRevision);
     }
     for (const wire of revisions) {
-      if (this.#over) return;
+      if (this.#cancelled) return;
       const { revision, changes } = revisionFromWire(wire);
       if (revision < this.#next) continue;
       this.#next = revision + 1;
       this.#events.changed(changes, revision);
     }
     this.#next = Math.max(this.#next, next);
-    if (!this.#over) this.#ask();
+    if (!this.#cancelled) this.#poll();
   }
 
-  #pause(): void {
-    const longestMs = Math.min(pauseMsMax, pauseMsMin * 2 ** this.#pauses);
-    this.#pauses += 1;
-    const delayMs = longestMs * this.#parts.random.between(0.5, 1);
-    this.#cancel = this.#parts.clock.schedule(delayMs, () => this.#ask());
+  #backOff(): void {
+    const backoffMs = Math.min(backoffMsMax, backoffMsMin * 2 ** this.#backoffs);
+    this.#backoffs += 1;
+    const delayMs = backoffMs * this.#parts.random.between(0.5, 1);
+    this.#cancel = this.#parts.clock.schedule(delayMs, () => this.#poll());
   }
 }

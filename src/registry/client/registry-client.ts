@@ -1,6 +1,6 @@
 /**
- * The `Registry` port on any node. Numbers its writes and resends with the same number, so each runs once. Never
- * answers from a local copy.
+ * The `Registry` port on any node. Numbers its writes and resends them with the same number, so each runs once. Never
+ * reads from a local copy.
  */
 import { type Done, type Outcome, RemusterError, failure, isRemusterError, success } from '../../base/errors.ts';
 import type { Cancel, Clock, Identity, Peer, Streams } from '../../base/ports.ts';
@@ -37,46 +37,46 @@ export type RegistryClientParts = {
   readonly clock: Clock;
   readonly random: Random;
   readonly self: Pick<Identity, 'id' | 'generation'>;
-  /** Who may hold the registry as far as this node knows, those to be asked first in front. */
+  /** The managers that this node knows, the preferred ones first. */
   readonly managers: () => readonly Peer[];
   readonly send: SendToManager;
-  readonly localManager?: NonNullable<LeaderRequestParts['near']>;
+  readonly localManager?: NonNullable<LeaderRequestParts['localManager']>;
   readonly callsMax?: number;
   readonly watchesMax?: number;
 };
 
-/** How a node asks managers: by stream, or directly when it is one itself. */
+/** Sends requests to managers by stream, or directly to the server of the same node. */
 export function sendToManagers(parts: {
   readonly clock: Clock;
   readonly streams: Pick<Streams, 'request'>;
   readonly self: Pick<Identity, 'id' | 'generation'>;
-  /** The server of this node, if it has one at this moment. */
+  /** The server of this node, while it is a manager. */
   readonly server: () => RegistryServer | undefined;
 }): SendToManager {
   return (to, body, timeoutMs, done, write) => {
     const server = to.id === parts.self.id ? parts.server() : undefined;
     if (server === undefined) return parts.streams.request(to, body, timeoutMs, done);
-    return askHere<Uint8Array | Message>(parts.clock, done, (end) => {
+    return requestLocally<Uint8Array | Message>(parts.clock, done, (end) => {
       if (write !== undefined) server.transactLocal(parts.self, write, body, timeoutMs, end);
       else server.handle(parts.self, decodeMessage(body) as RegistryMessage, body, timeoutMs, end);
     });
   };
 }
 
-/** Ends once and never before it has returned, as a stream would; the server sees to it that it ends in time. */
-function askHere<T>(clock: Clock, done: Done<T>, start: (end: Done<T>) => void): Cancel {
-  let over = false;
+/** Calls back once and never before it has returned, like a stream. The server ends the request in time. */
+function requestLocally<T>(clock: Clock, done: Done<T>, start: (end: Done<T>) => void): Cancel {
+  let ended = false;
   let returned = false;
   const end = (outcome: Outcome<T>): void => {
-    if (over) return;
-    over = true;
+    if (ended) return;
+    ended = true;
     if (returned) done(outcome);
     else clock.schedule(0, () => done(outcome));
   };
   start(end);
   returned = true;
   return () => {
-    if (!over) end(failure('CANCELLED'));
+    if (!ended) end(failure('CANCELLED'));
   };
 }
 
@@ -87,11 +87,11 @@ type WriteRequest = { [K in NumberedKind]: Unnumbered<Extract<RegistryMessage, {
 
 export class RegistryClient implements Registry {
   readonly #parts: RegistryClientParts;
-  readonly #calls: LeaderRequestParts;
+  readonly #requestParts: LeaderRequestParts;
   readonly #open = new Set<LeaderRequest>();
   readonly #watches = new Set<LongPollWatch>();
-  /** Numbers of writes without an answer. */
-  readonly #unanswered = new Set<number>();
+  /** Numbers of writes without a result. */
+  readonly #pendingWrites = new Set<number>();
   #counter = 0;
   /** Every write below it has ended. */
   #endedBelow = 1;
@@ -99,52 +99,52 @@ export class RegistryClient implements Registry {
 
   constructor(parts: RegistryClientParts) {
     this.#parts = parts;
-    const { clock, random, send: ask, localManager: near = () => undefined } = parts;
-    this.#calls = { clock, random, ask, near, finder: new LeaderFinder(parts.managers) };
+    const { clock, random, send, localManager = () => undefined } = parts;
+    this.#requestParts = { clock, random, send, localManager, finder: new LeaderFinder(parts.managers) };
   }
 
   range(range: KeyRange, options: RangeOptions, done: Parameters<Registry['range']>[2]): void {
     const limit = options.limit ?? registryLimits.rangeLimitMax;
     const stale = options.stale ?? false;
     const fault = validateRange(range) ?? validateLimit(limit);
-    if (fault !== undefined) return this.#endSoon(done, fault);
+    if (fault !== undefined) return this.#failSoon(done, fault);
     const { from, to } = range;
-    this.#call({ kind: 'registryRange', from, to, limit, stale }, options, done, (answer) => {
-      if (answer.kind !== 'registryRangeReply') return undefined;
-      const { entries, more, revision } = answer;
+    this.#call({ kind: 'registryRange', from, to, limit, stale }, options, done, (reply) => {
+      if (reply.kind !== 'registryRangeReply') return undefined;
+      const { entries, more, revision } = reply;
       return success({ entries, more, revision });
     });
   }
 
   transact(transaction: RegistryTransaction, options: WriteOptions, done: Parameters<Registry['transact']>[2]): void {
     const fault = validateTransaction(transaction);
-    if (fault !== undefined) return this.#endSoon(done, fault);
-    const read = (answer: Message): Outcome<TransactionResult> | undefined =>
-      answer.kind === 'registryTransactReply' ? success(resultFromMessage(answer)) : undefined;
+    if (fault !== undefined) return this.#failSoon(done, fault);
+    const read = (reply: Message): Outcome<TransactionResult> | undefined =>
+      reply.kind === 'registryTransactReply' ? success(resultFromMessage(reply)) : undefined;
     this.#write({ kind: 'registryTransact', ...transactionToWire(transaction) }, options, done, read, transaction);
   }
 
   grant(ttlMs: number, options: WriteOptions, done: Parameters<Registry['grant']>[2]): void {
     const fault = validateTtl(ttlMs);
-    if (fault !== undefined) return this.#endSoon(done, fault);
-    this.#write({ kind: 'registryGrant', ttlMs }, options, done, (answer) =>
-      answer.kind === 'registryLeaseReply' ? success({ lease: answer.lease, ttlMs: answer.ttlMs }) : undefined,
+    if (fault !== undefined) return this.#failSoon(done, fault);
+    this.#write({ kind: 'registryGrant', ttlMs }, options, done, (reply) =>
+      reply.kind === 'registryLeaseReply' ? success({ lease: reply.lease, ttlMs: reply.ttlMs }) : undefined,
     );
   }
 
   keepAlive(lease: LeaseId, options: WriteOptions, done: Parameters<Registry['keepAlive']>[2]): void {
     const fault = validateLease(lease);
-    if (fault !== undefined) return this.#endSoon(done, fault);
-    this.#call({ kind: 'registryKeepAlive', lease }, options, done, (answer) =>
-      answer.kind === 'registryLeaseReply' ? success({ ttlMs: answer.ttlMs }) : undefined,
+    if (fault !== undefined) return this.#failSoon(done, fault);
+    this.#call({ kind: 'registryKeepAlive', lease }, options, done, (reply) =>
+      reply.kind === 'registryLeaseReply' ? success({ ttlMs: reply.ttlMs }) : undefined,
     );
   }
 
   revoke(lease: LeaseId, options: WriteOptions, done: Done<void>): void {
     const fault = validateLease(lease);
-    if (fault !== undefined) return this.#endSoon(done, fault);
-    this.#write({ kind: 'registryRevoke', lease }, options, done, (answer) =>
-      answer.kind === 'registryRevokeReply' ? success(undefined) : undefined,
+    if (fault !== undefined) return this.#failSoon(done, fault);
+    this.#write({ kind: 'registryRevoke', lease }, options, done, (reply) =>
+      reply.kind === 'registryRevokeReply' ? success(undefined) : undefined,
     );
   }
 
@@ -155,7 +155,7 @@ export class RegistryClient implements Registry {
     if (this.#closed) throw new RemusterError('CANCELLED', 'the registry is closed');
     if (this.#watches.size >= watchesMax) throw new RemusterError('CAPACITY', `at most ${watchesMax} watches at once`);
     const { from, to } = range;
-    const poll = new LongPollWatch(this.#calls, { range: { from, to }, fromRevision, events }, () => {
+    const poll = new LongPollWatch(this.#requestParts, { range: { from, to }, fromRevision, events }, () => {
       this.#watches.delete(poll);
     });
     this.#watches.add(poll);
@@ -165,7 +165,7 @@ export class RegistryClient implements Registry {
     };
   }
 
-  /** Ends all calls and watches. */
+  /** Ends all requests and watches. */
   close(): void {
     this.#closed = true;
     for (const poll of this.#watches) poll.cancel();
@@ -177,18 +177,18 @@ export class RegistryClient implements Registry {
     request: WriteRequest,
     options: WriteOptions,
     done: Done<T>,
-    read: (answer: Message) => Outcome<T> | undefined,
+    read: (reply: Message) => Outcome<T> | undefined,
     transaction?: RegistryTransaction,
   ): void {
     this.#counter += 1;
     const counter = this.#counter;
-    this.#unanswered.add(counter);
+    this.#pendingWrites.add(counter);
     const { id: client, generation } = this.#parts.self;
     this.#call<T>(
       { ...request, client, generation, counter, lowestPending: this.#lowestPending() },
       options,
       (outcome) => {
-        this.#unanswered.delete(counter);
+        this.#pendingWrites.delete(counter);
         done(outcome);
       },
       read,
@@ -200,40 +200,42 @@ export class RegistryClient implements Registry {
     request: RegistryMessage,
     { timeoutMs = defaultTimeoutMs }: WriteOptions,
     done: Done<T>,
-    read: (answer: Message) => Outcome<T> | undefined,
+    read: (reply: Message) => Outcome<T> | undefined,
     transaction?: RegistryTransaction,
   ): void {
     const callsMax = this.#parts.callsMax ?? 16_384;
-    if (this.#closed) return this.#endSoon(done, new RemusterError('CANCELLED', 'the registry is closed'));
+    if (this.#closed) return this.#failSoon(done, new RemusterError('CANCELLED', 'the registry is closed'));
     if (this.#open.size >= callsMax)
-      return this.#endSoon(done, new RemusterError('CAPACITY', `more than ${callsMax} calls wait for the registry`));
-    const body = encodedOr(request);
-    if (isRemusterError(body)) return this.#endSoon(done, body);
+      return this.#failSoon(done, new RemusterError('CAPACITY', `more than ${callsMax} registry requests are pending`));
+    const body = tryEncode(request);
+    if (isRemusterError(body)) return this.#failSoon(done, body);
     const anyManager = request.kind === 'registryRange' && request.stale;
     const write =
-      transaction !== undefined && request.kind === 'registryTransact' && this.#calls.near?.() !== undefined
+      transaction !== undefined &&
+      request.kind === 'registryTransact' &&
+      this.#requestParts.localManager?.() !== undefined
         ? { numbered: request, transaction: copyTransaction(transaction) }
         : undefined;
     const limits = { timeoutMs: Math.max(1, timeoutMs), anyManager, write };
-    const call = new LeaderRequest(this.#calls, { body, ...limits }, (outcome) => {
+    const call = new LeaderRequest(this.#requestParts, { body, ...limits }, (outcome) => {
       this.#open.delete(call);
       if (!outcome.ok) return done(outcome);
-      done(read(outcome.value) ?? failure('INTERNAL', 'a manager answered something else'));
+      done(read(outcome.value) ?? failure('INTERNAL', 'a manager sent an unexpected reply'));
     });
     this.#open.add(call);
   }
 
   #lowestPending(): number {
-    while (this.#endedBelow < this.#counter && !this.#unanswered.has(this.#endedBelow)) this.#endedBelow += 1;
+    while (this.#endedBelow < this.#counter && !this.#pendingWrites.has(this.#endedBelow)) this.#endedBelow += 1;
     return this.#endedBelow;
   }
 
-  #endSoon(done: Done<never>, error: RemusterError): void {
+  #failSoon(done: Done<never>, error: RemusterError): void {
     this.#parts.clock.schedule(0, () => done({ ok: false, error }));
   }
 }
 
-function encodedOr(request: RegistryMessage): Uint8Array | RemusterError {
+function tryEncode(request: RegistryMessage): Uint8Array | RemusterError {
   try {
     return encodeMessage(request);
   } catch (error) {

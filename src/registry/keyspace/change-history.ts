@@ -1,6 +1,6 @@
 /**
- * Keeps the latest revisions whole for watches that resume; drops the oldest by count and bytes. A reader behind the
- * oldest gets `compacted`, never a gap.
+ * The latest revisions, for watches that resume; drops the oldest by count and bytes. A reader behind the oldest
+ * revision gets `compacted`, never a gap.
  */
 import type { KeyRange, RegistryChange } from '../../base/registry.ts';
 import { utf8SortKey } from '../../base/registry-validation.ts';
@@ -9,28 +9,28 @@ export type RevisionChanges = { readonly revision: number; readonly changes: rea
 
 export type ChangeHistoryLimits = { readonly historyChangesMax: number; readonly historyBytesMax: number };
 
-/** `next` is where to go on: everything before it is in `revisions` or does not concern the range. */
+/** `next` is the revision to continue from: every change of the range before it is in `revisions`. */
 export type ChangeHistoryPage =
   | { readonly kind: 'changes'; readonly revisions: readonly RevisionChanges[]; readonly next: number }
   | { readonly kind: 'compacted'; readonly oldestRevision: number };
 
-/** What a change is counted as beside its key and value. */
+/** The size of a change besides its key and value. */
 const changeBytes = 64;
-/** How many revisions one question looks at, so that none holds up the others. */
-const lookedAtMax = 20_000;
+/** How many revisions one read examines, so that none delays the others. */
+const revisionsReadMax = 20_000;
 
-/** With the first and the last of its keys: whoever watches others need not look at each. */
+/** With its lowest and highest key, so that a watch of other keys skips it whole. */
 type Block = { readonly changes: readonly RegistryChange[]; readonly low: string; readonly high: string };
 
-/** The changes of one revision. Most have one, and a list for each would be most of what history takes. */
-type Kept = RegistryChange | Block;
+/** The changes of one revision. Most revisions have one, and a list for each would take most of the memory. */
+type StoredRevision = RegistryChange | Block;
 
 export class ChangeHistory {
   readonly #limits: ChangeHistoryLimits;
-  /** One for each revision, in order; those before `#head` are gone and cut off from time to time. */
-  #revisions: Kept[] = [];
+  /** One per revision, in order. Those before `#head` are dropped; the array is compacted from time to time. */
+  #revisions: StoredRevision[] = [];
   #head = 0;
-  /** The next one that will be added. */
+  /** The revision that is added next. */
   #nextRevision = 1;
   #changes = 0;
   #bytes = 0;
@@ -39,7 +39,7 @@ export class ChangeHistory {
     this.#limits = limits;
   }
 
-  /** From here on nothing is missing. */
+  /** The history is complete from this revision on. */
   get oldestRevision(): number {
     return this.#nextRevision - (this.#revisions.length - this.#head);
   }
@@ -50,11 +50,11 @@ export class ChangeHistory {
     this.#nextRevision = revision + 1;
     this.#changes += changes.length;
     this.#bytes += bytesOf(changes);
-    while (this.#isFull()) this.#forgetOldest();
-    if (this.#head > 1_024 && this.#head * 2 > this.#revisions.length) this.#cut();
+    while (this.#isFull()) this.#dropOldest();
+    if (this.#head > 1_024 && this.#head * 2 > this.#revisions.length) this.#compactArray();
   }
 
-  /** Forgets everything; the next revision to be added is this one. */
+  /** Drops everything; the revision to be added next is `nextRevision`. */
   restart(nextRevision: number): void {
     this.#revisions = [];
     this.#head = 0;
@@ -63,16 +63,16 @@ export class ChangeHistory {
     this.#nextRevision = nextRevision;
   }
 
-  /** What concerns the range from a revision on, up to so many bytes but at least one revision whole. */
+  /** The changes of a range from a revision on, up to `bytesMax`, but at least one whole revision. */
   read(range: KeyRange, fromRevision: number, bytesMax: number): ChangeHistoryPage {
     if (fromRevision < this.oldestRevision) return { kind: 'compacted', oldestRevision: this.oldestRevision };
     const bounds = { from: utf8SortKey(range.from), to: utf8SortKey(range.to) };
     const revisions: RevisionChanges[] = [];
     let next = fromRevision;
     let bytes = 0;
-    const end = Math.min(this.#nextRevision, fromRevision + lookedAtMax);
+    const end = Math.min(this.#nextRevision, fromRevision + revisionsReadMax);
     for (; next < end; next++) {
-      const changes = within(this.#revisions[this.#indexOf(next)] as Kept, bounds);
+      const changes = within(this.#revisions[this.#indexOf(next)] as StoredRevision, bounds);
       if (changes.length === 0) continue;
       bytes += bytesOf(changes);
       if (bytes > bytesMax && revisions.length > 0) break;
@@ -81,11 +81,11 @@ export class ChangeHistory {
     return { kind: 'changes', revisions, next };
   }
 
-  /** The last revisions with no more than so many changes in all, but at least one; in order, as they are now. */
+  /** The latest revisions with at most `changesMax` changes in all, but at least one revision; in order, a copy. */
   latest(changesMax: number): Iterable<RevisionChanges> {
     let first = this.#revisions.length;
     for (let changes = 0; first > this.#head; first--) {
-      changes += countOf(this.#revisions[first - 1] as Kept);
+      changes += countOf(this.#revisions[first - 1] as StoredRevision);
       if (changes > changesMax && first < this.#revisions.length) break;
     }
     const revisions = this.#revisions.slice(first);
@@ -96,36 +96,36 @@ export class ChangeHistory {
     return this.#revisions.length - (this.#nextRevision - revision);
   }
 
-  /** The last revision is never forgotten before there is another, however large it is. */
+  /** The latest revision is never dropped, however large it is. */
   #isFull(): boolean {
     if (this.#revisions.length - this.#head <= 1) return false;
     return this.#changes > this.#limits.historyChangesMax || this.#bytes > this.#limits.historyBytesMax;
   }
 
-  #forgetOldest(): void {
-    const changes = listOf(this.#revisions[this.#head] as Kept);
+  #dropOldest(): void {
+    const changes = listOf(this.#revisions[this.#head] as StoredRevision);
     this.#head += 1;
     this.#changes -= changes.length;
     this.#bytes -= bytesOf(changes);
   }
 
-  #cut(): void {
+  #compactArray(): void {
     this.#revisions = this.#revisions.slice(this.#head);
     this.#head = 0;
   }
 }
 
-function* numbered(revisions: readonly Kept[], oldest: number): Generator<RevisionChanges> {
+function* numbered(revisions: readonly StoredRevision[], oldest: number): Generator<RevisionChanges> {
   let revision = oldest;
-  for (const kept of revisions) yield { revision: revision++, changes: listOf(kept) };
+  for (const stored of revisions) yield { revision: revision++, changes: listOf(stored) };
 }
 
-function countOf(kept: Kept): number {
-  return 'kind' in kept ? 1 : kept.changes.length;
+function countOf(stored: StoredRevision): number {
+  return 'kind' in stored ? 1 : stored.changes.length;
 }
 
-function listOf(kept: Kept): readonly RegistryChange[] {
-  return 'kind' in kept ? [kept] : kept.changes;
+function listOf(stored: StoredRevision): readonly RegistryChange[] {
+  return 'kind' in stored ? [stored] : stored.changes;
 }
 
 function blockOf(changes: readonly RegistryChange[]): Block {
@@ -139,14 +139,14 @@ function blockOf(changes: readonly RegistryChange[]): Block {
   return { changes, low: low ?? '', high };
 }
 
-/** The bounds are `sortable` already. */
-function within(kept: Kept, { from, to }: KeyRange): readonly RegistryChange[] {
+/** The bounds are sort keys already. */
+function within(stored: StoredRevision, { from, to }: KeyRange): readonly RegistryChange[] {
   const isWithin = (change: RegistryChange): boolean => {
     const order = utf8SortKey(changedKey(change));
     return order >= from && order < to;
   };
-  if ('kind' in kept) return isWithin(kept) ? [kept] : none;
-  return kept.high < from || kept.low >= to ? none : kept.changes.filter(isWithin);
+  if ('kind' in stored) return isWithin(stored) ? [stored] : none;
+  return stored.high < from || stored.low >= to ? none : stored.changes.filter(isWithin);
 }
 
 const none: readonly RegistryChange[] = [];

@@ -102,7 +102,7 @@ describe('the order of keys', () => {
   });
 });
 
-/** The same words, said in the simplest way: one list that is copied for each change. */
+/** The specification in its simplest form: one list that is copied for each change. */
 class Model {
   entries: RegistryEntry[] = [];
   revision = 0;
@@ -253,7 +253,7 @@ function compareTransaction(keyspace: Keyspace, model: Model, transaction: Regis
   }
 }
 
-/** What somebody has who only watched. */
+/** The entries of a client that only watched. */
 function replayed(keyspace: Keyspace): RegistryEntry[] {
   const entries = new Map<string, RegistryEntry>();
   const part = keyspace.changesFrom(everything, 1);
@@ -271,8 +271,8 @@ function replayed(keyspace: Keyspace): RegistryEntry[] {
   return [...entries.values()].toSorted((a, b) => byBytes(a.key, b.key));
 }
 
-describe('limits', () => {
-  test('of keys, values and transactions are refused with the limit in the text', () => {
+describe('the limits of a key space', () => {
+  test('on keys, values and transactions are named in the refusal', () => {
     const keyspace = new Keyspace();
     const refused = (transaction: RegistryTransaction, code: string, text: RegExp): void => {
       const outcome = keyspace.transact(transaction);
@@ -298,7 +298,7 @@ describe('limits', () => {
     assert.equal(keyspace.revision, 0);
   });
 
-  test('of the whole are refused until something is deleted, also by the same transaction', () => {
+  test('on the total size refuse writes until keys are deleted, even by the same transaction', () => {
     const keyspace = new Keyspace({ totalBytesMax: 3 * (32 + 2) });
     assert.ok(keyspace.transact(puts('a', 'b', 'c')).ok);
     const full = keyspace.transact(puts('d'));
@@ -314,7 +314,7 @@ describe('limits', () => {
     assert.equal(codeOf(keyspace.transact(puts('e'))), 'STORE_FULL');
   });
 
-  test('of changes and leases', () => {
+  test('on changes and leases refuse what exceeds them', () => {
     const keyspace = new Keyspace({ changesMax: 3, leasesMax: 1 });
     for (const key of ['a', 'b', 'c', 'd']) assert.ok(keyspace.transact(puts(key)).ok);
     assert.equal(codeOf(keyspace.transact(only({ kind: 'delete', range: everything }))), 'TOO_LARGE');
@@ -326,16 +326,16 @@ describe('limits', () => {
     assert.equal(codeOf(keyspace.transact(held('d'))), 'TOO_LARGE');
   });
 
-  test('of an answer end a range early, and say that there is more', () => {
-    const keyspace = new Keyspace({ answerBytesMax: 2 * 34 });
+  test('on a reply end a range early with `more`', () => {
+    const keyspace = new Keyspace({ replyBytesMax: 2 * 34 });
     keyspace.transact(puts('a', 'b', 'c', 'd'));
     const part = keyspace.range(everything, 10);
     assert.deepEqual([part.entries.map(({ key }) => key), part.more], [['a', 'b'], true]);
   });
 });
 
-describe('history', () => {
-  test('is bounded, and a watch from before it is told where it begins', () => {
+describe('the history of a key space', () => {
+  test('is bounded, and a watch behind it gets the oldest revision', () => {
     const keyspace = new Keyspace({ historyChangesMax: 4 });
     for (let i = 1; i <= 10; i++) keyspace.transact(puts(`k${i}`));
     assert.equal(keyspace.oldestRevision, 7);
@@ -350,8 +350,8 @@ describe('history', () => {
     assert.deepEqual(late, { kind: 'changes', revisions: [], next: 20 });
   });
 
-  test('is read in parts of whole revisions', () => {
-    const keyspace = new Keyspace({ answerBytesMax: 100 });
+  test('is read in pages of whole revisions', () => {
+    const keyspace = new Keyspace({ replyBytesMax: 100 });
     for (let i = 0; i < 5; i++) keyspace.transact(puts(`a${i}`, `b${i}`));
     const seen: number[] = [];
     for (let next = 1; next <= 5;) {
@@ -366,7 +366,7 @@ describe('history', () => {
     assert.deepEqual(seen, [1, 2, 3, 4, 5]);
   });
 
-  test('ends at a restored backup, whose keys no earlier comparison fits', () => {
+  test('starts at a restored backup, whose keys match no earlier comparison', () => {
     const keyspace = new Keyspace();
     keyspace.transact(puts('a'));
     const backup = new Keyspace();

@@ -1,8 +1,6 @@
 /**
- * Ordered keys with revisions, transactions, leases and recent changes. Deterministic: same calls, same state and
- * answers on every replica. Has no clock.
- *
- * The limits are part of what all replicas have to agree on, so nobody may set them differently outside of a test.
+ * Ordered keys with revisions, transactions, leases and recent changes. Deterministic: the same calls give the same
+ * state and results on every replica, so the limits must be equal on all of them. Owns no clock.
  */
 import { assert } from '../../base/assert.ts';
 import { type Outcome, failure, success } from '../../base/errors.ts';
@@ -28,39 +26,39 @@ import {
 import { OrderedMap } from '../../base/collections/ordered-map.ts';
 
 export type KeyspaceLimits = ChangeHistoryLimits & {
-  /** Keys and values together, and `entryBytes` for each. */
+  /** Keys, values, and `entryBytes` per entry. */
   readonly totalBytesMax: number;
   readonly leasesMax: number;
-  /** How many keys one transaction or the end of one lease may change: watchers get them in one message. */
+  /** Keys that one transaction or the end of one lease may change: a watcher gets them in one message. */
   readonly changesMax: number;
-  /** What one answer may hold: a range that would exceed it ends early, with `more`. */
-  readonly answerBytesMax: number;
+  /** Bytes of one reply: a range that would exceed it ends early, with `more`. */
+  readonly replyBytesMax: number;
 };
 
 const keyspaceLimits: KeyspaceLimits = {
   totalBytesMax: 104_857_600,
   leasesMax: 100_000,
   changesMax: 8_192,
-  answerBytesMax: 3_145_728,
+  replyBytesMax: 3_145_728,
   historyChangesMax: 100_000,
   historyBytesMax: 16_777_216,
 };
 
 /**
- * What of history is in an image. A watch that was further behind when its manager came back has to read again; all of
- * history would be most of every snapshot of a busy registry, and most of its cost.
+ * The latest changes that a snapshot holds. A watch that is further behind must list again; the whole history would be
+ * most of the snapshot of a busy registry.
  */
-const imageChangesMax = 10_000;
+const snapshotChangesMax = 10_000;
 
-/** About what it takes in a snapshot: what an entry is counted as beside its key and its value. */
+/** The size of an entry besides its key and value, about that in a snapshot. */
 const entryBytes = 32;
 
 export type GrantedLease = { readonly lease: LeaseId; readonly ttlMs: number };
 
-/** The whole of a key space, for snapshots and backups. What happens to the key space later does not change it. */
+/** A whole key space, for snapshots and backups. Later changes of the key space do not affect it. */
 export type KeyspaceSnapshot = KeyspaceItems & { readonly revision: number; readonly lastLease: number };
 
-/** Each list in its order, and can be gone through once. */
+/** Each list is in order and can be iterated once. */
 type KeyspaceItems = {
   readonly leases: readonly GrantedLease[];
   readonly entries: Iterable<RegistryEntry>;
@@ -79,7 +77,7 @@ export class Keyspace {
   #revision = 0;
   #lastLease = 0;
   #sizeBytes = 0;
-  /** Of the transaction that is being executed. */
+  /** Of the current transaction. */
   #changes: RegistryChange[] = [];
 
   constructor(limits: Partial<KeyspaceLimits> = {}) {
@@ -95,7 +93,7 @@ export class Keyspace {
     return this.#history.oldestRevision;
   }
 
-  /** Counted as `totalBytesMax` counts. */
+  /** In the measure of `totalBytesMax`. */
   get sizeBytes(): number {
     return this.#sizeBytes;
   }
@@ -108,23 +106,23 @@ export class Keyspace {
     return this.#leases.size;
   }
 
-  /** At most `limit` entries, and at least one if there is any. */
+  /** At most `limit` entries, and at least one if the range has any. */
   range(range: KeyRange, limit: number): RangeResult {
-    return { ...this.#read(range, limit, this.#limits.answerBytesMax, 1), revision: this.#revision };
+    return { ...this.#read(range, limit, this.#limits.replyBytesMax, 1), revision: this.#revision };
   }
 
-  /** The bytes of values are kept, not copied: they must be nobody else's. */
+  /** Keeps the bytes of values without copying them: the caller must not reuse them. */
   transact(transaction: RegistryTransaction): Outcome<TransactionResult> {
     const fault = validateTransaction(transaction);
     return fault === undefined ? this.transactChecked(transaction) : { ok: false, error: fault };
   }
 
-  /** For one that is known to break no rule. */
+  /** For a transaction that was validated already. */
   transactChecked(transaction: RegistryTransaction): Outcome<TransactionResult> {
-    const succeeded = transaction.compare.every((compare) => this.#holds(compare));
+    const succeeded = transaction.compare.every((compare) => this.#isTrue(compare));
     const ops = succeeded ? transaction.then : transaction.otherwise;
-    const obstacle = this.#obstacle(ops);
-    if (obstacle !== undefined) return obstacle;
+    const refusal = this.#refusalOf(ops);
+    if (refusal !== undefined) return refusal;
     const results = this.#execute(ops);
     this.#commit();
     return success({ succeeded, revision: this.#revision, results });
@@ -141,12 +139,12 @@ export class Keyspace {
     return success({ lease, ttlMs });
   }
 
-  /** False if there is no such lease. Otherwise its keys end with it, all in one revision. */
+  /** False if there is no such lease. Otherwise its keys are deleted with it in one revision. */
   revoke(lease: LeaseId): boolean {
     const known = this.#leases.get(lease);
     if (known === undefined) return false;
     this.#leases.delete(lease);
-    // The order in which keys were written is not the same on a replica that was restored: the order of keys is.
+    // In key order, because the insertion order differs on a replica that was restored from a snapshot.
     const keys = [...known.keys].toSorted((a, b) => (utf8SortKey(a) < utf8SortKey(b) ? -1 : 1));
     for (const key of keys) this.#delete(key);
     this.#commit();
@@ -161,27 +159,27 @@ export class Keyspace {
     return Array.from(this.#leases, ([lease, { ttlMs }]) => ({ lease, ttlMs }));
   }
 
-  /** What a watch from that revision on has missed so far. */
+  /** The changes of a range from a revision on. */
   changesFrom(range: KeyRange, fromRevision: number): ChangeHistoryPage {
-    return this.#history.read(range, fromRevision, this.#limits.answerBytesMax);
+    return this.#history.read(range, fromRevision, this.#limits.replyBytesMax);
   }
 
-  /** Copies no more than references. */
+  /** Copies references only. */
   snapshot(): KeyspaceSnapshot {
     const entries = this.#entries.values();
-    const history = this.#history.latest(imageChangesMax);
+    const history = this.#history.latest(snapshotChangesMax);
     return { revision: this.#revision, lastLease: this.#lastLease, leases: this.leases(), entries, history };
   }
 
-  /** Becomes what the image shows. */
-  load(image: KeyspaceSnapshot): void {
+  /** Replaces the whole state by the snapshot. */
+  load(snapshot: KeyspaceSnapshot): void {
     this.#clear();
-    this.begin(image.revision, image.lastLease);
-    this.fill(image);
+    this.startAt(snapshot.revision, snapshot.lastLease);
+    this.fill(snapshot);
   }
 
-  /** The same in several steps, for one that is empty: this first, and then `fill` until all of the image was there. */
-  begin(revision: number, lastLease: number): void {
+  /** Starts a load in parts into an empty key space; `fill` adds the parts. */
+  startAt(revision: number, lastLease: number): void {
     this.#revision = revision;
     this.#lastLease = lastLease;
     this.#history.restart(revision + 1);
@@ -193,8 +191,8 @@ export class Keyspace {
     for (const { revision, changes } of history) this.#history.add(revision, changes);
   }
 
-  /** Takes over all that another one holds, which nobody may use any more. */
-  startAtRevision(other: Keyspace): void {
+  /** Takes over the state of another key space, which must not be used afterwards. */
+  adopt(other: Keyspace): void {
     this.#entries = other.#entries;
     this.#leases = other.#leases;
     this.#history = other.#history;
@@ -204,8 +202,8 @@ export class Keyspace {
   }
 
   /**
-   * Takes over the keys and leases of a backup, as one change that is newer than everything before it: history ends
-   * here, and no comparison with a `modRevision` seen before holds any more.
+   * Replaces keys and leases by those of a backup, in one revision that is newer than all before: the history starts
+   * there, and no comparison with an earlier `modRevision` holds.
    */
   replaceWith(backup: KeyspaceSnapshot): Outcome<void> {
     const revision = Math.max(this.#revision, backup.revision) + 1;
@@ -219,7 +217,7 @@ export class Keyspace {
     return success(undefined);
   }
 
-  #holds(compare: RegistryCompare): boolean {
+  #isTrue(compare: RegistryCompare): boolean {
     const entry = this.#entries.get(compare.key);
     if (compare.target === 'value') {
       const equal = entry !== undefined && equalBytes(entry.value, compare.than);
@@ -231,15 +229,15 @@ export class Keyspace {
     return compare.is === 'less' ? actual < compare.than : actual > compare.than;
   }
 
-  /** Why a branch cannot be executed; found before anything is changed. */
-  #obstacle(ops: readonly RegistryOp[]): Outcome<never> | undefined {
-    let grownMost = 0;
+  /** Why a branch cannot be executed; checked before the first change. */
+  #refusalOf(ops: readonly RegistryOp[]): Outcome<never> | undefined {
+    let growthMax = 0;
     let changes = 0;
     for (const op of ops) {
       if (op.kind === 'put') {
-        const obstacle = this.#leaseObstacle(op.lease, op.key);
-        if (obstacle !== undefined) return obstacle;
-        grownMost += op.key.length * 3 + op.value.length + entryBytes;
+        const refusal = this.#leaseRefusal(op.lease, op.key);
+        if (refusal !== undefined) return refusal;
+        growthMax += op.key.length * 3 + op.value.length + entryBytes;
         changes += 1;
       } else if (op.kind === 'delete') {
         this.#entries.visit(op.range.from, op.range.to, () => {
@@ -250,28 +248,28 @@ export class Keyspace {
     }
     if (changes > this.#limits.changesMax)
       return failure('TOO_LARGE', `a transaction may change at most ${this.#limits.changesMax} keys`);
-    // Nearly always there is room for more than it can take, and nobody has to know how much that is.
-    if (this.#sizeBytes + grownMost <= this.#limits.totalBytesMax) return undefined;
-    const grown = this.#growth(ops);
-    if (grown <= 0 || this.#sizeBytes + grown <= this.#limits.totalBytesMax) return undefined;
+    // Nearly always the upper bound fits, and the exact growth need not be computed.
+    if (this.#sizeBytes + growthMax <= this.#limits.totalBytesMax) return undefined;
+    const growth = this.#growthOf(ops);
+    if (growth <= 0 || this.#sizeBytes + growth <= this.#limits.totalBytesMax) return undefined;
     return failure('STORE_FULL', `the registry is full: it holds at most ${this.#limits.totalBytesMax} bytes`);
   }
 
-  #growth(ops: readonly RegistryOp[]): number {
-    let grown = 0;
+  #growthOf(ops: readonly RegistryOp[]): number {
+    let growth = 0;
     for (const op of ops) {
       if (op.kind === 'put')
-        grown += utf8Length(op.key) + op.value.length + entryBytes - sizeOf(this.#entries.get(op.key));
+        growth += utf8Length(op.key) + op.value.length + entryBytes - sizeOf(this.#entries.get(op.key));
       else if (op.kind === 'delete')
         this.#entries.visit(op.range.from, op.range.to, (entry) => {
-          grown -= sizeOf(entry);
+          growth -= sizeOf(entry);
           return true;
         });
     }
-    return grown;
+    return growth;
   }
 
-  #leaseObstacle(lease: LeaseId | undefined, key: string): Outcome<never> | undefined {
+  #leaseRefusal(lease: LeaseId | undefined, key: string): Outcome<never> | undefined {
     if (lease === undefined) return undefined;
     const known = this.#leases.get(lease);
     if (known === undefined) return failure('LEASE_EXPIRED', `there is no lease ${lease}`, 'no');
@@ -279,19 +277,19 @@ export class Keyspace {
     return failure('TOO_LARGE', `a lease may hold at most ${this.#limits.changesMax} keys`);
   }
 
-  /** The first read gives at least one entry, if there is any; those after it only what the answer has room for. */
+  /** The first read returns at least one entry if it finds any; later reads return what still fits into the reply. */
   #execute(ops: readonly RegistryOp[]): RegistryOpResult[] {
-    let bytesLeft = this.#limits.answerBytesMax;
-    let atLeast = 1;
+    let bytesLeft = this.#limits.replyBytesMax;
+    let entriesMin = 1;
     return ops.map((op) => {
       if (op.kind === 'put') {
         this.#put(op.key, op.value, op.lease);
         return putResult;
       }
       if (op.kind === 'delete') return { kind: 'delete', deleted: this.#deleteRange(op.range) };
-      const { entries, more } = this.#read(op.range, op.limit, bytesLeft, atLeast);
-      for (const entry of entries) bytesLeft -= answerBytes(entry);
-      atLeast = 0;
+      const { entries, more } = this.#read(op.range, op.limit, bytesLeft, entriesMin);
+      for (const entry of entries) bytesLeft -= replyBytes(entry);
+      entriesMin = 0;
       return { kind: 'read', entries, more };
     });
   }
@@ -300,14 +298,14 @@ export class Keyspace {
     { from, to }: KeyRange,
     limit: number,
     bytesMax: number,
-    atLeast: number,
+    entriesMin: number,
   ): { entries: RegistryEntry[]; more: boolean } {
     const entries: RegistryEntry[] = [];
     let bytes = 0;
     let more = false;
     this.#entries.visit(from, to, (entry) => {
-      bytes += answerBytes(entry);
-      more = entries.length === limit || (entries.length >= atLeast && bytes > bytesMax);
+      bytes += replyBytes(entry);
+      more = entries.length === limit || (entries.length >= entriesMin && bytes > bytesMax);
       if (!more) entries.push(entry);
       return !more;
     });
@@ -315,18 +313,18 @@ export class Keyspace {
   }
 
   #put(key: string, value: Uint8Array, lease: LeaseId | undefined): void {
-    const former = this.#entries.get(key);
+    const previous = this.#entries.get(key);
     const modRevision = this.#revision + 1;
     const entry: RegistryEntry = {
-      // The text that is there already, so that history does not keep one for each change.
-      key: former?.key ?? key,
+      // The existing string, so that the history does not hold one string per change.
+      key: previous?.key ?? key,
       value,
-      createRevision: former?.createRevision ?? modRevision,
+      createRevision: previous?.createRevision ?? modRevision,
       modRevision,
-      version: (former?.version ?? 0) + 1,
+      version: (previous?.version ?? 0) + 1,
       lease,
     };
-    if (former !== undefined) this.#release(former);
+    if (previous !== undefined) this.#unaccount(previous);
     this.#store(entry);
     this.#changes.push({ kind: 'put', entry });
   }
@@ -339,7 +337,7 @@ export class Keyspace {
 
   #deleteRange({ from, to }: KeyRange): number {
     const taken = this.#entries.takeRange(from, to);
-    for (const entry of taken) this.#deleted(entry);
+    for (const entry of taken) this.#recordDelete(entry);
     return taken.length;
   }
 
@@ -347,16 +345,16 @@ export class Keyspace {
     const entry = this.#entries.get(key);
     assert(entry !== undefined, 'a key that is deleted exists');
     this.#entries.delete(key);
-    this.#deleted(entry);
+    this.#recordDelete(entry);
   }
 
-  #deleted(entry: RegistryEntry): void {
-    this.#release(entry);
+  #recordDelete(entry: RegistryEntry): void {
+    this.#unaccount(entry);
     this.#changes.push({ kind: 'delete', key: entry.key, modRevision: this.#revision + 1 });
   }
 
-  /** Takes an entry out of all sums, because it is deleted or replaced. */
-  #release(entry: RegistryEntry): void {
+  /** Removes an entry from the size and from its lease, because it is deleted or replaced. */
+  #unaccount(entry: RegistryEntry): void {
     this.#sizeBytes -= sizeOf(entry);
     if (entry.lease !== undefined) this.#leases.get(entry.lease)?.keys.delete(entry.key);
   }
@@ -379,7 +377,7 @@ function sizeOf(entry: RegistryEntry | undefined): number {
   return entry === undefined ? 0 : utf8Length(entry.key) + entry.value.length + entryBytes;
 }
 
-function answerBytes({ key, value }: RegistryEntry): number {
+function replyBytes({ key, value }: RegistryEntry): number {
   return key.length + value.length + entryBytes;
 }
 

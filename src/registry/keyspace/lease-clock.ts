@@ -1,6 +1,6 @@
 /**
- * Tracks when leases end on one monotonic clock. A renewal only moves the deadline. Reports a lease as due; never
- * removes it itself.
+ * Deadlines of leases on one monotonic clock. A renewal moves the deadline without a new timer. Reports a lease that is
+ * due, and never removes it itself.
  */
 import type { Cancel, Clock } from '../../base/ports.ts';
 import type { LeaseId } from '../../base/registry.ts';
@@ -9,12 +9,12 @@ type Running = { readonly ttlMs: number; dueMs: number; cancel: Cancel };
 
 export class LeaseClock {
   readonly #clock: Clock;
-  readonly #due: (lease: LeaseId) => void;
+  readonly #onDue: (lease: LeaseId) => void;
   readonly #running = new Map<LeaseId, Running>();
 
-  constructor(clock: Clock, due: (lease: LeaseId) => void) {
+  constructor(clock: Clock, onDue: (lease: LeaseId) => void) {
     this.#clock = clock;
-    this.#due = due;
+    this.#onDue = onDue;
   }
 
   get size(): number {
@@ -25,19 +25,19 @@ export class LeaseClock {
     return this.#running.has(lease);
   }
 
-  /** Its full time begins now, whether it was known before or not. */
+  /** Starts the full time of a new or known lease. */
   start(lease: LeaseId, ttlMs: number): void {
     this.#running.get(lease)?.cancel();
     const running: Running = { ttlMs, dueMs: this.#clock.nowMs() + ttlMs, cancel: () => {} };
     this.#running.set(lease, running);
-    this.#wait(lease, running);
+    this.#schedule(lease, running);
   }
 
-  /** The full time, which has begun anew; undefined if there is no such lease. */
+  /** Restarts the full time and returns it; undefined if there is no such lease. */
   renew(lease: LeaseId): number | undefined {
     const running = this.#running.get(lease);
     if (running === undefined) return undefined;
-    // One whose time is over is waiting for nothing any more.
+    // A lease that is due has no timer any more.
     if (this.isDue(lease)) this.start(lease, running.ttlMs);
     else running.dueMs = this.#clock.nowMs() + running.ttlMs;
     return running.ttlMs;
@@ -58,11 +58,11 @@ export class LeaseClock {
     this.#running.clear();
   }
 
-  #wait(lease: LeaseId, running: Running): void {
+  #schedule(lease: LeaseId, running: Running): void {
     running.cancel = this.#clock.schedule(Math.max(0, running.dueMs - this.#clock.nowMs()), () => {
       if (this.#running.get(lease) !== running) return;
-      if (this.isDue(lease)) this.#due(lease);
-      else this.#wait(lease, running);
+      if (this.isDue(lease)) this.#onDue(lease);
+      else this.#schedule(lease, running);
     });
   }
 }

@@ -1,42 +1,42 @@
 /**
- * Copies the bytes of a transaction so that its caller may reuse them. Small values share a 4 KiB piece, because a
- * buffer for each costs more than the rest of the work; large and tiny ones get their own buffer. The size of a piece
- * bounds what one value that stays can keep of those that go.
+ * Copies the bytes of a transaction, so that its caller may reuse them. Small values share a 4 KiB chunk, because a
+ * buffer per value costs more than the rest of the work; large and tiny values get their own buffer. The size of a
+ * chunk bounds the memory that one long-lived value holds.
  */
 import type { RegistryOp, RegistryTransaction } from '../../base/registry.ts';
 
-/** V8 keeps typed arrays up to this size on its own heap, where they cost little. */
+/** V8 allocates typed arrays up to this size on its own heap, which is cheap. */
 const tinyBytesMax = 64;
 const sharedBytesMax = 1_024;
-const pieceBytes = 4_096;
+const chunkBytes = 4_096;
 
 export function copyTransaction({ compare, then, otherwise }: RegistryTransaction): RegistryTransaction {
-  const memory = new Pieces();
-  const ownOp = (op: RegistryOp): RegistryOp => {
+  const chunks = new ChunkAllocator();
+  const copyOp = (op: RegistryOp): RegistryOp => {
     if (op.kind !== 'put') return op;
     const { kind, key, lease } = op;
-    const value = memory.copy(op.value);
+    const value = chunks.copy(op.value);
     return lease === undefined ? { kind, key, value } : { kind, key, value, lease };
   };
-  const ownCompare = (one: RegistryTransaction['compare'][number]): typeof one =>
+  const copyCompare = (one: RegistryTransaction['compare'][number]): typeof one =>
     one.target === 'value' ? { ...one, than: new Uint8Array(one.than) } : one;
-  return { compare: compare.map(ownCompare), then: then.map(ownOp), otherwise: otherwise.map(ownOp) };
+  return { compare: compare.map(copyCompare), then: then.map(copyOp), otherwise: otherwise.map(copyOp) };
 }
 
-class Pieces {
-  #piece = new Uint8Array(0);
+class ChunkAllocator {
+  #chunk = new Uint8Array(0);
   #used = 0;
 
   copy(value: Uint8Array): Uint8Array {
     const { length } = value;
     if (length <= tinyBytesMax || length > sharedBytesMax) return new Uint8Array(value);
-    if (this.#used + length > this.#piece.length) {
-      this.#piece = new Uint8Array(pieceBytes);
+    if (this.#used + length > this.#chunk.length) {
+      this.#chunk = new Uint8Array(chunkBytes);
       this.#used = 0;
     }
     const at = this.#used;
     this.#used += length;
-    this.#piece.set(value, at);
-    return this.#piece.subarray(at, this.#used);
+    this.#chunk.set(value, at);
+    return this.#chunk.subarray(at, this.#used);
   }
 }

@@ -10,7 +10,8 @@ import { RegistryClient } from '../client/registry-client.ts';
 
 const cluster = 'east';
 
-class Scene {
+/** Three managers and a client that writes, backs up and restores. */
+class BackupHarness {
   readonly fake = new FakeConsensusGroup(3);
   readonly client: RegistryClient;
 
@@ -18,12 +19,12 @@ class Scene {
     const self = { id: nodeIdOf(50), generation: 1 };
     const { clock, peers } = this.fake;
     const parts = { clock, random: new Random('backup'), self, managers: () => peers };
-    this.client = new RegistryClient({ ...parts, send: this.fake.askAs(self) });
+    this.client = new RegistryClient({ ...parts, send: this.fake.sendAs(self) });
     this.fake.lead(this.fake.managers[0]);
   }
 
   get leader() {
-    return this.fake.leader ?? assert.fail('somebody leads');
+    return this.fake.leader ?? assert.fail('a manager leads');
   }
 
   write(...then: readonly RegistryOp[]): void {
@@ -51,7 +52,7 @@ class Scene {
   }
 }
 
-function damaged(backup: Uint8Array, at: number): Uint8Array {
+function corruptAt(backup: Uint8Array, at: number): Uint8Array {
   const bytes = Uint8Array.from(backup);
   bytes[at] = (bytes[at] ?? 0) ^ 1;
   return bytes;
@@ -68,8 +69,8 @@ function codeOf(run: () => unknown): string {
 }
 
 describe('a backup', () => {
-  test('brings back the keys and leases on all replicas, in several parts if it is large', () => {
-    const scene = new Scene();
+  test('restores keys and leases on all replicas, in several parts if it is large', () => {
+    const scene = new BackupHarness();
     scene.client.grant(5_000, {}, () => {});
     scene.fake.run(100);
     for (const key of ['a', 'b', 'c']) scene.put(key, 900_000);
@@ -93,21 +94,21 @@ describe('a backup', () => {
     );
     assert.deepEqual(seen, [`compacted ${scene.leader.replica.keyspace.revision + 1}`]);
     scene.fake.run(3_500);
-    assert.equal(scene.leader.replica.keyspace.keyCount, 4, 'its leases have their full time again');
+    assert.equal(scene.leader.replica.keyspace.keyCount, 4, 'its leases have their full TTL again');
     scene.fake.run(1_500);
     assert.deepEqual(scene.keys()[0], ['a', 'b', 'c']);
   });
 
-  test('that is damaged, foreign or of another cluster is refused with a clear error and changes nothing', () => {
-    const scene = new Scene();
+  test('that is corrupt, foreign or of another cluster is refused with its error code and changes nothing', () => {
+    const scene = new BackupHarness();
     scene.put('a', 10);
     const backup = encodeBackup(scene.leader.replica, cluster);
     scene.put('b', 10);
     const last = backup.length - 1;
-    assert.equal(scene.restore(damaged(backup, last), 'x1'), 'STORE_CORRUPT');
+    assert.equal(scene.restore(corruptAt(backup, last), 'x1'), 'STORE_CORRUPT');
     assert.equal(scene.restore(backup.subarray(0, last), 'x2'), 'STORE_CORRUPT');
-    assert.equal(scene.restore(damaged(backup, 0), 'x3'), 'BAD_ARGUMENT');
-    assert.equal(scene.restore(damaged(backup, 8), 'x4'), 'INCOMPATIBLE_VERSION');
+    assert.equal(scene.restore(corruptAt(backup, 0), 'x3'), 'BAD_ARGUMENT');
+    assert.equal(scene.restore(corruptAt(backup, 8), 'x4'), 'INCOMPATIBLE_VERSION');
     assert.equal(scene.restore(encodeBackup(scene.leader.replica, 'west'), 'x5'), 'PRECONDITION');
     assert.deepEqual(
       scene.keys(),
@@ -119,14 +120,14 @@ describe('a backup', () => {
     );
     for (let at = 0; at < backup.length; at += 3)
       assert.notEqual(
-        codeOf(() => decodeBackup(damaged(backup, at), cluster)),
+        codeOf(() => decodeBackup(corruptAt(backup, at), cluster)),
         'nothing',
         `byte ${at}`,
       );
   });
 
-  test('that is being restored is given up when another restoring begins', () => {
-    const scene = new Scene();
+  test('whose restore is in progress is abandoned when another restore starts', () => {
+    const scene = new BackupHarness();
     for (const key of ['a', 'b']) scene.put(key, 900_000);
     const backup = encodeBackup(scene.leader.replica, cluster);
     scene.write({ kind: 'delete', range: withPrefix('a') });

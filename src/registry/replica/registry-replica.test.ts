@@ -32,7 +32,7 @@ function writing(key: string, numbered: Numbered, lease?: LeaseId): Uint8Array {
   return encodeMessage({ kind: 'registryTransact', ...transactionToWire(transaction), ...numbers(numbered) });
 }
 
-/** Applies one command after the other, as a log would. */
+/** Applies one command after the other, as the log does. */
 class Log {
   replica: RegistryReplica;
   #index = 0;
@@ -55,13 +55,13 @@ function restoredFrom(bytes: Uint8Array, limits?: ConstructorParameters<typeof R
   return replica;
 }
 
-function shortly(answer: RegistryWriteResult): string {
-  if (answer.kind === 'registryError') return answer.code;
-  return answer.kind === 'registryTransactReply' ? `revision ${answer.revision}` : answer.kind;
+function format(result: RegistryWriteResult): string {
+  if (result.kind === 'registryError') return result.code;
+  return result.kind === 'registryTransactReply' ? `revision ${result.revision}` : result.kind;
 }
 
-describe('the replica of the registry', () => {
-  test('answers bytes that are no command, and changes nothing', () => {
+describe('a registry replica', () => {
+  test('refuses malformed commands, and changes nothing', () => {
     const log = new Log();
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 60 }), (bytes) => {
@@ -76,53 +76,53 @@ describe('the replica of the registry', () => {
         new Log().apply(bad);
       }),
     );
-    assert.equal(shortly(log.apply(encodeMessage({ kind: 'registryRevokeReply' }))), 'MALFORMED');
+    assert.equal(format(log.apply(encodeMessage({ kind: 'registryRevokeReply' }))), 'MALFORMED');
     assert.equal(log.replica.keyspace.revision, 0);
   });
 
   test('executes each numbered write once', () => {
     const log = new Log();
-    assert.equal(shortly(log.apply(writing('a', { counter: 1 }))), 'revision 1');
-    assert.equal(shortly(log.apply(writing('b', { counter: 2, lowestPending: 1 }))), 'revision 2');
-    assert.equal(shortly(log.apply(writing('a', { counter: 1 }))), 'revision 1');
-    assert.equal(shortly(log.apply(writing('c', { counter: 4, lowestPending: 3 }))), 'revision 3');
-    assert.equal(shortly(log.apply(writing('a', { counter: 1 }))), 'REPLAYED');
-    assert.equal(shortly(log.apply(writing('d', { counter: 3, lowestPending: 3 }))), 'revision 4');
-    assert.equal(shortly(log.apply(writing('e', { counter: 5, lowestPending: 6 }))), 'BAD_ARGUMENT');
-    assert.equal(shortly(log.apply(writing('a', { counter: 1, client: 2 }))), 'revision 5');
-    assert.equal(shortly(log.apply(writing('a', { counter: 1, generation: 2 }))), 'revision 6');
-    assert.equal(shortly(log.apply(writing('f', { counter: 9, lowestPending: 3 }))), 'FENCED');
+    assert.equal(format(log.apply(writing('a', { counter: 1 }))), 'revision 1');
+    assert.equal(format(log.apply(writing('b', { counter: 2, lowestPending: 1 }))), 'revision 2');
+    assert.equal(format(log.apply(writing('a', { counter: 1 }))), 'revision 1');
+    assert.equal(format(log.apply(writing('c', { counter: 4, lowestPending: 3 }))), 'revision 3');
+    assert.equal(format(log.apply(writing('a', { counter: 1 }))), 'REPLAYED');
+    assert.equal(format(log.apply(writing('d', { counter: 3, lowestPending: 3 }))), 'revision 4');
+    assert.equal(format(log.apply(writing('e', { counter: 5, lowestPending: 6 }))), 'BAD_ARGUMENT');
+    assert.equal(format(log.apply(writing('a', { counter: 1, client: 2 }))), 'revision 5');
+    assert.equal(format(log.apply(writing('a', { counter: 1, generation: 2 }))), 'revision 6');
+    assert.equal(format(log.apply(writing('f', { counter: 9, lowestPending: 3 }))), 'FENCED');
     assert.equal(log.replica.keyspace.revision, 6);
   });
 
-  test('remembers refusals too: a lease that is found later does not change what was said', () => {
+  test('keeps refusals too: a resent write gets the first result even if it would succeed now', () => {
     const log = new Log();
     const held = writing('a', { counter: 1 }, '1' as LeaseId);
-    assert.equal(shortly(log.apply(held)), 'LEASE_EXPIRED');
+    assert.equal(format(log.apply(held)), 'LEASE_EXPIRED');
     const grant = encodeMessage({ kind: 'registryGrant', ttlMs: 1_000, ...numbers({ counter: 2, lowestPending: 1 }) });
     assert.deepEqual(log.apply(grant), { kind: 'registryLeaseReply', lease: '1', ttlMs: 1_000 });
     assert.deepEqual(log.apply(grant), { kind: 'registryLeaseReply', lease: '1', ttlMs: 1_000 });
-    assert.equal(shortly(log.apply(held)), 'LEASE_EXPIRED');
+    assert.equal(format(log.apply(held)), 'LEASE_EXPIRED');
     assert.equal(log.replica.keyspace.leaseCount, 1);
     assert.equal(
-      shortly(log.apply(registryCommandCodec.encode({ kind: 'registryExpireLease', lease: '1' as LeaseId }))),
+      format(log.apply(registryCommandCodec.encode({ kind: 'registryExpireLease', lease: '1' as LeaseId }))),
       'registryRevokeReply',
     );
     assert.equal(log.replica.keyspace.leaseCount, 0);
   });
 
-  test('drops old answers and silent clients when there are too many, but never executes twice what it knows', () => {
-    const log = new Log({ memory: { clientsMax: 2, answerBytesMax: 3 * 64, spanMax: 5 } });
+  test('drops old results and silent clients beyond its limits, but executes no known request twice', () => {
+    const log = new Log({ dedup: { clientsMax: 2, resultBytesMax: 3 * 64, spanMax: 5 } });
     for (let counter = 1; counter <= 5; counter++)
-      assert.equal(shortly(log.apply(writing('a', { counter, lowestPending: 1 }))), `revision ${counter}`);
-    assert.equal(shortly(log.apply(writing('a', { counter: 6, lowestPending: 1 }))), 'CAPACITY');
-    assert.equal(shortly(log.apply(writing('a', { counter: 1 }))), 'DEADLINE', 'executed, and the answer is gone');
-    assert.equal(shortly(log.apply(writing('a', { counter: 3, lowestPending: 1 }))), 'revision 3');
+      assert.equal(format(log.apply(writing('a', { counter, lowestPending: 1 }))), `revision ${counter}`);
+    assert.equal(format(log.apply(writing('a', { counter: 6, lowestPending: 1 }))), 'CAPACITY');
+    assert.equal(format(log.apply(writing('a', { counter: 1 }))), 'DEADLINE', 'executed, and the result was dropped');
+    assert.equal(format(log.apply(writing('a', { counter: 3, lowestPending: 1 }))), 'revision 3');
     log.apply(writing('a', { counter: 1, client: 2 }));
     log.apply(writing('a', { counter: 6, lowestPending: 6 }));
     log.apply(writing('a', { counter: 1, client: 3 }));
     assert.equal(log.replica.keyspace.revision, 8);
-    assert.equal(shortly(log.apply(writing('a', { counter: 6 }))), 'revision 7', 'client 2 was silent for longer');
+    assert.equal(format(log.apply(writing('a', { counter: 6 }))), 'revision 7', 'client 2 was silent for longer');
   });
 
   const anyNumbers = fc.record({
@@ -156,10 +156,10 @@ describe('the replica of the registry', () => {
     ),
   );
 
-  test('is the same after a snapshot at any place, to the byte', () => {
+  test('is equal to the byte after a restore from a snapshot at any entry', () => {
     const limits = {
       keyspace: { historyChangesMax: 5 },
-      memory: { clientsMax: 3, answerBytesMax: 5 * 64, spanMax: 6 },
+      dedup: { clientsMax: 3, resultBytesMax: 5 * 64, spanMax: 6 },
     };
     fc.assert(
       fc.property(fc.array(anyCommand, { maxLength: 40 }), fc.nat(40), (commands, at) => {
@@ -182,9 +182,9 @@ describe('the replica of the registry', () => {
     );
   });
 
-  test('gives a snapshot of the entry at which it was asked for, whatever is applied before its parts are taken', () => {
-    const memory = { clientsMax: 3, answerBytesMax: 5 * 64, spanMax: 6 };
-    const limits = { keyspace: { historyChangesMax: 5 }, memory };
+  test('takes a snapshot of the current entry, whatever is applied before its parts are read', () => {
+    const dedup = { clientsMax: 3, resultBytesMax: 5 * 64, spanMax: 6 };
+    const limits = { keyspace: { historyChangesMax: 5 }, dedup };
     fc.assert(
       fc.property(fc.array(anyCommand, { maxLength: 40 }), fc.nat(40), fc.nat(4), (commands, at, between) => {
         const replica = new RegistryReplica(limits);
@@ -212,21 +212,26 @@ describe('the replica of the registry', () => {
     );
   });
 
-  test('takes in a snapshot that is cut anywhere, and changes at the end only', () => {
+  test('restores a snapshot that is cut anywhere, and changes only at its end', () => {
     const log = new Log();
     for (let i = 1; i <= 20; i++) log.apply(writing(`key ${i}`, { counter: i, lowestPending: 1 }));
     const bytes = concatBytes([...log.replica.snapshot()]);
     fc.assert(
       fc.property(fc.array(fc.nat(bytes.length), { maxLength: 6 }), (cuts) => {
         const replica = new RegistryReplica();
-        let told = 0;
-        replica.observe({ changed: () => {}, granted: () => {}, ended: () => {}, replaced: () => (told += 1) });
+        let replacedCount = 0;
+        replica.observe({
+          changed: () => {},
+          granted: () => {},
+          ended: () => {},
+          replaced: () => (replacedCount += 1),
+        });
         const intake = replica.beginRestore();
         const places = [0, ...cuts.toSorted((a, b) => a - b), bytes.length];
         for (const [i, from] of places.slice(0, -1).entries()) intake.add(bytes.subarray(from, places[i + 1]));
-        assert.deepEqual([replica.keyspace.keyCount, told], [0, 0]);
+        assert.deepEqual([replica.keyspace.keyCount, replacedCount], [0, 0]);
         intake.finish();
-        assert.deepEqual([replica.keyspace.keyCount, told], [20, 1]);
+        assert.deepEqual([replica.keyspace.keyCount, replacedCount], [20, 1]);
         assert.deepEqual([...replica.snapshot()], [...log.replica.snapshot()]);
       }),
       { numRuns: 100 },
@@ -236,7 +241,7 @@ describe('the replica of the registry', () => {
     assert.throws(() => restoredFrom(concatBytes([bytes, bytes])), { code: 'STORE_CORRUPT' });
   });
 
-  test('makes no part of a large state much larger than the others', () => {
+  test('splits a large state into parts of similar size', () => {
     const keys = 20_000;
     const log = new Log();
     for (let i = 1; i <= keys; i++) log.apply(writing(`/some/rather/long/key/${i}`, { counter: i, lowestPending: i }));

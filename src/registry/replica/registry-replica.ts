@@ -1,6 +1,6 @@
 /**
- * Applies log commands to the key space, each numbered request once. Deterministic, without a clock. Tells observers
- * what changed; serves nothing itself.
+ * Applies log commands to the key space, each numbered request once. Deterministic, without a clock. Notifies observers
+ * of changes; serves no request itself.
  */
 import { type Outcome, type RemusterError, isRemusterError, withStateChanged } from '../../base/errors.ts';
 import type { Cancel } from '../../base/ports.ts';
@@ -19,36 +19,36 @@ import {
 } from '../registry-messages.ts';
 
 export type RegistryObserver = {
-  /** The revision is another one. */
+  /** The revision has changed. */
   changed(): void;
   granted(lease: LeaseId, ttlMs: number): void;
   ended(lease: LeaseId): void;
-  /** All of it is another: a snapshot was installed, or a backup restored. */
+  /** A snapshot was installed or a backup restored: the whole state has changed. */
   replaced(): void;
 };
 
 type NumberedCommand = Exclude<RegistryCommand, { readonly kind: 'registryExpireLease' | 'registryRestorePart' }>;
 
-/** With the transaction if that was checked here, and its bytes are nobody else's. */
+/** With the transaction if it was validated here and its bytes are not reused. */
 type Expected = { readonly command: NumberedCommand; readonly transaction: RegistryTransaction | undefined };
 
-type ReplicaLimits = { readonly keyspace?: Partial<KeyspaceLimits>; readonly memory?: Partial<RequestDedupLimits> };
+type ReplicaLimits = { readonly keyspace?: Partial<KeyspaceLimits>; readonly dedup?: Partial<RequestDedupLimits> };
 
 const done: RegistryWriteResult = { kind: 'registryRevokeReply' };
 
 export class RegistryReplica implements StateMachine<RegistryWriteResult> {
   readonly keyspace: Keyspace;
   readonly #limits: ReplicaLimits;
-  #memory: RequestDedup;
+  #dedup: RequestDedup;
   #staged: StagedBackup;
   readonly #observers = new Set<RegistryObserver>();
-  /** Commands on their way through the log that were read here already, by their bytes. */
+  /** Proposed commands of this node that are decoded already, by their bytes. */
   readonly #expected = new Map<Uint8Array, Expected>();
 
   constructor(limits: ReplicaLimits = {}) {
     this.#limits = limits;
     this.keyspace = new Keyspace(limits.keyspace);
-    this.#memory = new RequestDedup(limits.memory);
+    this.#dedup = new RequestDedup(limits.dedup);
     this.#staged = new StagedBackup();
   }
 
@@ -57,7 +57,7 @@ export class RegistryReplica implements StateMachine<RegistryWriteResult> {
     return () => this.#observers.delete(observer);
   }
 
-  /** These very bytes come back as an entry: they need not be read again. Bounded by who proposes them. */
+  /** The log will apply this same array: it need not be decoded again. The proposer bounds the number of them. */
   expectCommand(bytes: Uint8Array, command: NumberedCommand, transaction?: RegistryTransaction): void {
     this.#expected.set(bytes, { command, transaction });
   }
@@ -68,77 +68,77 @@ export class RegistryReplica implements StateMachine<RegistryWriteResult> {
 
   apply({ index, command: bytes }: AppliedEntry): RegistryWriteResult {
     const before = this.keyspace.revision;
-    const answer = this.#answer(bytes, index);
+    const result = this.#applyCommand(bytes, index);
     if (this.keyspace.revision !== before) for (const observer of this.#observers) observer.changed();
-    return answer;
+    return result;
   }
 
   snapshot(): Iterable<Uint8Array> {
     return registrySnapshotParts({
       keyspace: this.keyspace.snapshot(),
-      ...this.#memory.image(),
-      staged: this.#staged.image(),
+      ...this.#dedup.snapshot(),
+      staged: this.#staged.snapshot(),
     });
   }
 
-  /** Throws STORE_CORRUPT when the bytes are no snapshot. */
+  /** Throws STORE_CORRUPT if the bytes are not a snapshot. */
   beginRestore(): SnapshotRestore {
     const keyspace = new Keyspace(this.#limits.keyspace);
-    const memory = new RequestDedup(this.#limits.memory);
+    const dedup = new RequestDedup(this.#limits.dedup);
     const staged = new StagedBackup();
     const reader = new RegistrySnapshotReader((items) => {
       const { revision, lastLease } = items;
-      if (revision !== undefined && lastLease !== undefined) keyspace.begin(revision, lastLease);
+      if (revision !== undefined && lastLease !== undefined) keyspace.startAt(revision, lastLease);
       keyspace.fill(items);
-      memory.fill(items.clients, items.answers);
+      dedup.fill(items.clients, items.answers);
       staged.fill(items.stagedId, items.staged);
     });
     const finish = (): void => {
       reader.finish();
-      this.keyspace.startAtRevision(keyspace);
-      this.#memory = memory;
+      this.keyspace.adopt(keyspace);
+      this.#dedup = dedup;
       this.#staged = staged;
       for (const observer of this.#observers) observer.replaced();
     };
     return { add: (part) => reader.add(part), finish };
   }
 
-  #answer(bytes: Uint8Array, index: number): RegistryWriteResult {
+  #applyCommand(bytes: Uint8Array, index: number): RegistryWriteResult {
     try {
       const expected = this.#expected.get(bytes);
       return this.#execute(expected?.command ?? registryCommandCodec.decode(bytes), index, expected?.transaction);
     } catch (error) {
-      // Only what reading a command throws: from there on nothing may.
+      // Only decoding a command throws; nothing after it may.
       if (isRemusterError(error)) return refusalOf(withStateChanged(error, 'no'));
       throw error;
     }
   }
 
   #execute(command: RegistryCommand, index: number, transaction: RegistryTransaction | undefined): RegistryWriteResult {
-    if (command.kind === 'registryExpireLease') return this.#end(command.lease);
+    if (command.kind === 'registryExpireLease') return this.#endLease(command.lease);
     if (command.kind === 'registryRestorePart') return this.#restorePart(command);
-    const known = this.#memory.resultOf(command);
+    const known = this.#dedup.resultOf(command);
     if (known !== undefined) return known;
-    const answer = this.#write(command, transaction);
-    this.#memory.record(command, index, answer);
-    return answer;
+    const result = this.#write(command, transaction);
+    this.#dedup.record(command, index, result);
+    return result;
   }
 
   #write(command: NumberedCommand, checked: RegistryTransaction | undefined): RegistryWriteResult {
-    if (command.kind === 'registryRevoke') return this.#end(command.lease);
+    if (command.kind === 'registryRevoke') return this.#endLease(command.lease);
     if (command.kind === 'registryTransact') {
       const outcome =
         checked === undefined
           ? this.keyspace.transact(transactionFromWire(command))
           : this.keyspace.transactChecked(checked);
-      return answerOf(outcome, resultToMessage);
+      return resultOfOutcome(outcome, resultToMessage);
     }
     const outcome = this.keyspace.grant(command.ttlMs);
     if (outcome.ok) for (const observer of this.#observers) observer.granted(outcome.value.lease, outcome.value.ttlMs);
-    return answerOf(outcome, ({ lease, ttlMs }) => ({ kind: 'registryLeaseReply', lease, ttlMs }));
+    return resultOfOutcome(outcome, ({ lease, ttlMs }) => ({ kind: 'registryLeaseReply', lease, ttlMs }));
   }
 
-  #end(lease: LeaseId): RegistryWriteResult {
+  #endLease(lease: LeaseId): RegistryWriteResult {
     if (this.keyspace.revoke(lease)) for (const observer of this.#observers) observer.ended(lease);
     return done;
   }
@@ -158,7 +158,7 @@ function refusalOf({ code, message, stateChanged }: RemusterError): RegistryWrit
   return registryRefusalOf(code, message, stateChanged);
 }
 
-function answerOf<T>(outcome: Outcome<T>, message: (value: T) => RegistryWriteResult): RegistryWriteResult {
-  // The key space takes all of a write or nothing.
+function resultOfOutcome<T>(outcome: Outcome<T>, message: (value: T) => RegistryWriteResult): RegistryWriteResult {
+  // The key space applies a whole write or nothing.
   return outcome.ok ? message(outcome.value) : refusalOf(withStateChanged(outcome.error, 'no'));
 }

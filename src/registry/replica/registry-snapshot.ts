@@ -1,5 +1,5 @@
 /**
- * Encodes the replica's state as length-prefixed parts, made and read one at a time. Snapshots hold all, backups only
+ * Encodes the state of a replica as length-prefixed parts, one at a time. Snapshots hold the whole state, backups only
  * keys and leases. Has no checksum of its own.
  */
 import { RemusterError } from '../../base/errors.ts';
@@ -44,26 +44,26 @@ export function* registrySnapshotParts({
   staged,
 }: RegistrySnapshot): Generator<Uint8Array> {
   const { revision, lastLease } = keyspace;
-  yield encoded({ revision, lastLease, stagedId: staged?.id });
-  for (const leases of inParts(keyspace.leases, () => 32)) yield encoded({ leases });
-  for (const entries of inParts(keyspace.entries, entryBytes)) yield encoded({ entries });
-  for (const some of inParts(keyspace.history, revisionBytes)) yield encoded({ history: some.map(revisionToWire) });
-  for (const some of inParts(clients, () => 32)) yield encoded({ clients: some });
-  for (const some of inParts(answers, ({ answer }) => 32 + (answer?.length ?? 0))) yield encoded({ answers: some });
-  for (const part of staged?.parts ?? []) yield encoded({ staged: part });
+  yield encodePart({ revision, lastLease, stagedId: staged?.id });
+  for (const leases of chunked(keyspace.leases, () => 32)) yield encodePart({ leases });
+  for (const entries of chunked(keyspace.entries, entryBytes)) yield encodePart({ entries });
+  for (const some of chunked(keyspace.history, revisionBytes)) yield encodePart({ history: some.map(revisionToWire) });
+  for (const some of chunked(clients, () => 32)) yield encodePart({ clients: some });
+  for (const some of chunked(answers, ({ answer }) => 32 + (answer?.length ?? 0))) yield encodePart({ answers: some });
+  for (const part of staged?.parts ?? []) yield encodePart({ staged: part });
 }
 
-/** What one part of an image holds; the first has the numbers of the whole too. */
-type ImageItems = Omit<RegistrySnapshotPart, 'kind' | 'history'> & { readonly history: readonly RevisionChanges[] };
+/** The content of one part; the first part also has revision and last lease. */
+type SnapshotItems = Omit<RegistrySnapshotPart, 'kind' | 'history'> & { readonly history: readonly RevisionChanges[] };
 
-/** Takes the bytes of an image, cut anywhere. Throws STORE_CORRUPT when they are none, or not all of one. */
+/** Reads the bytes of a snapshot, cut anywhere. Throws STORE_CORRUPT if they are not one whole snapshot. */
 export class RegistrySnapshotReader {
-  readonly #each: (items: ImageItems) => void;
+  readonly #onItems: (items: SnapshotItems) => void;
   #rest = new Uint8Array();
-  #hasBegun = false;
+  #hasStarted = false;
 
-  constructor(each: (items: ImageItems) => void) {
-    this.#each = each;
+  constructor(onItems: (items: SnapshotItems) => void) {
+    this.#onItems = onItems;
   }
 
   add(bytes: Uint8Array): void {
@@ -73,7 +73,7 @@ export class RegistrySnapshotReader {
     while (all.length - at >= lengthBytes) {
       const start = at + lengthBytes;
       const end = start + view.getUint32(at);
-      if (end - start > registrySnapshotPartBytesMax) throw corrupt('a part of it is too large');
+      if (end - start > registrySnapshotPartBytesMax) throw corrupt('a part is too large');
       if (end > all.length) break;
       this.#read(all.subarray(start, end));
       at = end;
@@ -82,20 +82,20 @@ export class RegistrySnapshotReader {
   }
 
   finish(): void {
-    if (this.#rest.length > 0) throw corrupt('it is cut short');
-    if (!this.#hasBegun) throw corrupt('it has no beginning');
+    if (this.#rest.length > 0) throw corrupt('it is truncated');
+    if (!this.#hasStarted) throw corrupt('its first part is missing');
   }
 
   #read(bytes: Uint8Array): void {
-    const part = decodedPart(bytes);
+    const part = decodePart(bytes);
     const isFirst = part.revision !== undefined && part.lastLease !== undefined;
-    if (isFirst === this.#hasBegun) throw corrupt('its beginning is not where it should be');
-    this.#hasBegun = true;
-    this.#each({ ...part, history: part.history.map(revisionFromWire) });
+    if (isFirst === this.#hasStarted) throw corrupt('its first part is not at the start');
+    this.#hasStarted = true;
+    this.#onItems({ ...part, history: part.history.map(revisionFromWire) });
   }
 }
 
-/** The keys and leases of an image. Throws STORE_CORRUPT when the bytes are not a whole one. */
+/** The keys and leases of a snapshot. Throws STORE_CORRUPT if the bytes are not one whole snapshot. */
 export function readRegistrySnapshot(bytes: Uint8Array): KeyspaceSnapshot {
   const leases: GrantedLease[] = [];
   const entries: RegistryEntry[] = [];
@@ -123,7 +123,7 @@ export function concatBytes(parts: readonly Uint8Array[]): Uint8Array {
   return out;
 }
 
-function* inParts<T>(items: Iterable<T>, bytesOf: (item: T) => number): Generator<T[]> {
+function* chunked<T>(items: Iterable<T>, bytesOf: (item: T) => number): Generator<T[]> {
   let part: T[] = [];
   let bytes = 0;
   for (const item of items) {
@@ -147,7 +147,7 @@ function revisionBytes({ changes }: RevisionChanges): number {
   return bytes;
 }
 
-function encoded(items: Partial<RegistrySnapshotPart>): Uint8Array {
+function encodePart(items: Partial<RegistrySnapshotPart>): Uint8Array {
   const part = registrySnapshotCodec.encode({ ...emptyPart, ...items });
   const out = new Uint8Array(lengthBytes + part.length);
   new DataView(out.buffer).setUint32(0, part.length);
@@ -155,14 +155,14 @@ function encoded(items: Partial<RegistrySnapshotPart>): Uint8Array {
   return out;
 }
 
-function decodedPart(bytes: Uint8Array): RegistrySnapshotPart {
+function decodePart(bytes: Uint8Array): RegistrySnapshotPart {
   try {
     return registrySnapshotCodec.decode(bytes);
   } catch (error) {
-    throw corrupt(error instanceof Error ? error.message : 'a part of it cannot be read');
+    throw corrupt(error instanceof Error ? error.message : 'a part is malformed');
   }
 }
 
-function corrupt(what: string): RemusterError {
-  return new RemusterError('STORE_CORRUPT', `the image of the registry is damaged: ${what}`);
+function corrupt(reason: string): RemusterError {
+  return new RemusterError('STORE_CORRUPT', `the registry snapshot is corrupt: ${reason}`);
 }

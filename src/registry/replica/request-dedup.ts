@@ -1,11 +1,11 @@
 /**
- * Remembers which numbered writes ran and their results, so a resent write runs once. Part of the replicated state: all
- * replicas forget at the same entry. A client is one life of a node; it tells the lowest number it still waits for, and
- * everything below is forgotten.
+ * The dedup table: which numbered writes ran, with their results, so that a resent write runs once. Part of the
+ * replicated state, so all replicas forget at the same log entry. A client is one generation of a node; each request
+ * carries the lowest number it still waits for, and everything below is forgotten.
  *
- * Two bounds make room by force. Old answers are dropped before new ones, but the fact that the request was executed
- * stays. The client that has been silent longest is forgotten when there are too many nodes; a request lives for
- * seconds, and so many other nodes do not begin to write in that time.
+ * Two bounds force more out: beyond `resultBytesMax` the oldest results are dropped, but not the fact that the request
+ * ran; beyond `clientsMax` the client that was silent for longest is forgotten. A request lives for seconds, and so
+ * many other nodes do not start to write in that time.
  */
 import type { NodeId } from '../../base/ids.ts';
 import { decodeMessage, encodeMessage } from '../../messages/catalogue.ts';
@@ -14,12 +14,12 @@ import { type RegistryWriteResult, registryRefusalOf } from '../registry-message
 
 export type RequestDedupLimits = {
   readonly clientsMax: number;
-  readonly answerBytesMax: number;
-  /** How far a client may be ahead of the lowest request it waits for. */
+  readonly resultBytesMax: number;
+  /** How far a client may be ahead of its lowest pending request. */
   readonly spanMax: number;
 };
 
-const memoryLimits: RequestDedupLimits = { clientsMax: 65_536, answerBytesMax: 16_777_216, spanMax: 262_144 };
+const defaultLimits: RequestDedupLimits = { clientsMax: 65_536, resultBytesMax: 16_777_216, spanMax: 262_144 };
 
 export type NumberedRequest = {
   readonly client: NodeId;
@@ -32,161 +32,161 @@ type Client = {
   readonly id: NodeId;
   readonly generation: number;
   lowestPending: number;
-  readonly answers: Map<number, Remembered>;
+  readonly entries: Map<number, DedupEntry>;
 };
 
-/** Without an answer: it was executed, and what came of it has been dropped. Never changed: images refer to it. */
-type Remembered = {
+/** Without a result: the request ran, and its result was dropped. Immutable, because snapshots refer to it. */
+type DedupEntry = {
   readonly client: Client;
   readonly counter: number;
   readonly index: number;
-  readonly answer: RegistryWriteResult | undefined;
+  readonly result: RegistryWriteResult | undefined;
 };
 
-/** What an answer is counted as beside the keys and values in it. */
-const answerBytes = 64;
+/** The size of an entry besides the keys and values of its result. */
+const entryBytes = 64;
 
 export class RequestDedup {
   readonly #limits: RequestDedupLimits;
-  /** From the longest silent to the latest heard. */
+  /** In the order of their latest request. */
   readonly #clients = new Map<NodeId, Client>();
-  /** Those that still have an answer, from the oldest on. */
-  readonly #answered = new Set<Remembered>();
-  /** Those that have none any more, from the oldest on; all of them are older than those that have one. */
-  readonly #dropped = new Set<Remembered>();
+  /** Entries with a result, from the oldest on. */
+  readonly #withResult = new Set<DedupEntry>();
+  /** Entries without a result, from the oldest on; all are older than those with one. */
+  readonly #withoutResult = new Set<DedupEntry>();
   #bytes = 0;
   /** The last one of `#clients`. */
   #latest: Client | undefined;
 
   constructor(limits: Partial<RequestDedupLimits> = {}) {
-    this.#limits = { ...memoryLimits, ...limits };
+    this.#limits = { ...defaultLimits, ...limits };
   }
 
-  /** The answer for a request that must not be executed; undefined for a new one. */
+  /** The result of a request that must not run; undefined for a new one. */
   resultOf(request: NumberedRequest): RegistryWriteResult | undefined {
     const { client: id, generation, counter, lowestPending } = request;
     if (lowestPending > counter)
-      return registryRefusalOf('BAD_ARGUMENT', 'a request is numbered below what its sender waits for');
+      return registryRefusalOf('BAD_ARGUMENT', 'the number of the request is below its lowest pending number');
     let client = this.#clients.get(id);
     if (client !== undefined && generation < client.generation)
-      return registryRefusalOf(
-        'FENCED',
-        'the node has been started again since: this was a request of its former life',
-      );
-    if (client === undefined || generation > client.generation) client = this.#begin(request, client);
-    if (counter < client.lowestPending)
-      return registryRefusalOf('REPLAYED', 'the request was given up or answered before', 'maybe');
-    const known = client.answers.get(counter);
+      return registryRefusalOf('FENCED', 'the node has restarted since: the request belongs to an earlier generation');
+    if (client === undefined || generation > client.generation) client = this.#addClient(request, client);
+    if (counter < client.lowestPending) return registryRefusalOf('REPLAYED', 'the request has ended before', 'maybe');
+    const known = client.entries.get(counter);
     if (known !== undefined)
-      return known.answer ?? registryRefusalOf('DEADLINE', 'it was executed, but its answer is no longer known');
+      return known.result ?? registryRefusalOf('DEADLINE', 'the request was executed, but its result was dropped');
     this.#forgetBelow(client, lowestPending);
     if (counter - client.lowestPending < this.#limits.spanMax) return undefined;
     return registryRefusalOf(
       'CAPACITY',
-      `a node has at most ${this.#limits.spanMax} requests behind one that is not answered`,
+      `a node may have at most ${this.#limits.spanMax} requests behind its lowest pending one`,
     );
   }
 
-  /** After `answerTo` had none. */
-  record(request: NumberedRequest, index: number, answer: RegistryWriteResult): void {
+  /** Records the result of a request for which `resultOf` had none. */
+  record(request: NumberedRequest, index: number, result: RegistryWriteResult): void {
     const client = this.#clients.get(request.client) as Client;
     if (client !== this.#latest) {
       this.#clients.delete(client.id);
       this.#clients.set(client.id, client);
       this.#latest = client;
     }
-    this.#keep({ client, counter: request.counter, index, answer });
+    this.#add({ client, counter: request.counter, index, result });
   }
 
-  /** As it is now, the answers by age. Copies no more than references; answers are encoded when they are asked for. */
-  image(): { readonly clients: readonly RegistrySnapshotClient[]; readonly answers: Iterable<RegistrySnapshotReply> } {
+  /** The current state, with entries by age. Copies references only; results are encoded while iterating. */
+  snapshot(): {
+    readonly clients: readonly RegistrySnapshotClient[];
+    readonly answers: Iterable<RegistrySnapshotReply>;
+  } {
     const clients = Array.from(this.#clients.values(), ({ id, generation, lowestPending }) => ({
       client: id,
       generation,
       lowestPending,
     }));
-    return { clients, answers: encoded([...this.#dropped, ...this.#answered]) };
+    return { clients, answers: encodeEntries([...this.#withoutResult, ...this.#withResult]) };
   }
 
-  /** One part of an image after the other, into a memory that was empty before; each client before its answers. */
+  /** Adds one part of a snapshot to an empty table; each client comes before its entries. */
   fill(clients: readonly RegistrySnapshotClient[], answers: readonly RegistrySnapshotReply[]): void {
     for (const { client, generation, lowestPending } of clients)
-      this.#clients.set(client, { id: client, generation, lowestPending, answers: new Map() });
+      this.#clients.set(client, { id: client, generation, lowestPending, entries: new Map() });
     for (const { index, client: id, counter, answer } of answers) {
       const client = this.#clients.get(id);
       if (client === undefined) continue;
-      if (answer === undefined) this.#keepWithout({ client, counter, index, answer });
-      else this.#keep({ client, counter, index, answer: decodeMessage(answer) as RegistryWriteResult });
+      if (answer === undefined) this.#addWithoutResult({ client, counter, index, result: undefined });
+      else this.#add({ client, counter, index, result: decodeMessage(answer) as RegistryWriteResult });
     }
   }
 
-  #begin({ client: id, generation, lowestPending }: NumberedRequest, former: Client | undefined): Client {
-    if (former !== undefined) this.#forget(former);
-    const client: Client = { id, generation, lowestPending, answers: new Map() };
+  #addClient({ client: id, generation, lowestPending }: NumberedRequest, previous: Client | undefined): Client {
+    if (previous !== undefined) this.#forgetClient(previous);
+    const client: Client = { id, generation, lowestPending, entries: new Map() };
     this.#clients.set(id, client);
     this.#latest = client;
     if (this.#clients.size <= this.#limits.clientsMax) return client;
     for (const silent of this.#clients.values()) {
-      this.#forget(silent);
+      this.#forgetClient(silent);
       break;
     }
     return client;
   }
 
-  #forget(client: Client): void {
-    for (const remembered of client.answers.values()) this.#forgetAnswer(remembered);
+  #forgetClient(client: Client): void {
+    for (const entry of client.entries.values()) this.#drop(entry);
     this.#clients.delete(client.id);
   }
 
   #forgetBelow(client: Client, lowestPending: number): void {
     if (lowestPending <= client.lowestPending) return;
-    // Nearly always the next one or two; after a pause perhaps all that there are.
-    if (lowestPending - client.lowestPending <= client.answers.size)
-      for (let counter = client.lowestPending; counter < lowestPending; counter++) this.#forgetOne(client, counter);
+    // Nearly always one or two numbers; after a pause perhaps more than there are entries.
+    if (lowestPending - client.lowestPending <= client.entries.size)
+      for (let counter = client.lowestPending; counter < lowestPending; counter++) this.#forgetRequest(client, counter);
     else
-      for (const counter of [...client.answers.keys()]) if (counter < lowestPending) this.#forgetOne(client, counter);
+      for (const counter of [...client.entries.keys()])
+        if (counter < lowestPending) this.#forgetRequest(client, counter);
     client.lowestPending = lowestPending;
   }
 
-  #forgetOne(client: Client, counter: number): void {
-    const remembered = client.answers.get(counter);
-    if (remembered === undefined) return;
-    this.#forgetAnswer(remembered);
-    client.answers.delete(counter);
+  #forgetRequest(client: Client, counter: number): void {
+    const entry = client.entries.get(counter);
+    if (entry === undefined) return;
+    this.#drop(entry);
+    client.entries.delete(counter);
   }
 
-  #keep(remembered: Remembered): void {
-    remembered.client.answers.set(remembered.counter, remembered);
-    this.#answered.add(remembered);
-    this.#bytes += bytesOf(remembered.answer);
-    if (this.#bytes <= this.#limits.answerBytesMax) return;
-    for (const oldest of this.#answered) {
-      this.#forgetAnswer(oldest);
-      this.#keepWithout({ ...oldest, answer: undefined });
-      if (this.#bytes <= this.#limits.answerBytesMax) return;
+  #add(entry: DedupEntry): void {
+    entry.client.entries.set(entry.counter, entry);
+    this.#withResult.add(entry);
+    this.#bytes += bytesOf(entry.result);
+    if (this.#bytes <= this.#limits.resultBytesMax) return;
+    for (const oldest of this.#withResult) {
+      this.#drop(oldest);
+      this.#addWithoutResult({ ...oldest, result: undefined });
+      if (this.#bytes <= this.#limits.resultBytesMax) return;
     }
   }
 
-  #keepWithout(remembered: Remembered): void {
-    remembered.client.answers.set(remembered.counter, remembered);
-    this.#dropped.add(remembered);
+  #addWithoutResult(entry: DedupEntry): void {
+    entry.client.entries.set(entry.counter, entry);
+    this.#withoutResult.add(entry);
   }
 
-  #forgetAnswer(remembered: Remembered): void {
-    if (this.#answered.delete(remembered)) this.#bytes -= bytesOf(remembered.answer);
-    else this.#dropped.delete(remembered);
+  #drop(entry: DedupEntry): void {
+    if (this.#withResult.delete(entry)) this.#bytes -= bytesOf(entry.result);
+    else this.#withoutResult.delete(entry);
   }
 }
 
-function* encoded(remembered: readonly Remembered[]): Generator<RegistrySnapshotReply> {
-  for (const { index, client, counter, answer } of remembered)
-    yield { index, client: client.id, counter, answer: answer && encodeMessage(answer) };
+function* encodeEntries(entries: readonly DedupEntry[]): Generator<RegistrySnapshotReply> {
+  for (const { index, client, counter, result } of entries)
+    yield { index, client: client.id, counter, answer: result && encodeMessage(result) };
 }
 
-function bytesOf(answer: RegistryWriteResult | undefined): number {
-  let bytes = answerBytes;
-  if (answer?.kind !== 'registryTransactReply') return bytes;
-  for (const { entries } of answer.results)
-    for (const { key, value } of entries ?? []) bytes += answerBytes + key.length + value.length;
+function bytesOf(result: RegistryWriteResult | undefined): number {
+  let bytes = entryBytes;
+  if (result?.kind !== 'registryTransactReply') return bytes;
+  for (const { entries } of result.results)
+    for (const { key, value } of entries ?? []) bytes += entryBytes + key.length + value.length;
   return bytes;
 }

@@ -1,6 +1,6 @@
 /**
- * The leader's leases: renewals are not logged, ends are. A new leader first catches up, then gives every lease its
- * full time, so no lease ends unheard.
+ * The leases on the leader. Renewals are not logged, ends are. A new leader first catches up and then gives every lease
+ * its full time, so no lease ends because its renewals went to the former leader.
  */
 import { type Done, failure, success } from '../../base/errors.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
@@ -24,86 +24,90 @@ const barrierTimeoutMs = 5_000;
 export class LeaseKeeper {
   readonly #parts: LeaseKeeperParts;
   readonly #leases: LeaseClock;
-  /** Leases whose end is under way, with the renewals that wait for it. */
+  /** Leases whose end is proposed, with the renewals that wait for the outcome. */
   readonly #ending = new Map<LeaseId, Set<() => void>>();
   readonly #stop: readonly Cancel[];
-  /** Counts the times in which this node led; 0 while it does not. */
-  #reign = 0;
-  #reigns = 0;
-  #settled = false;
+  /** Number of the current leadership of this node; 0 while it does not lead. */
+  #leadershipEpoch = 0;
+  #leaderships = 0;
+  #hasCaughtUp = false;
 
   constructor(parts: LeaseKeeperParts) {
     this.#parts = parts;
     this.#leases = new LeaseClock(parts.clock, (lease) => this.#expire(lease));
     const { leadership } = parts.group;
     this.#stop = [
-      leadership.watch({ elected: () => this.#begin(), lost: () => this.#abdicate() }),
+      leadership.watch({ elected: () => this.#onElected(), lost: () => this.#stepDown() }),
       parts.replica.observe({
         changed: () => {},
         granted: (lease, ttlMs) => {
-          if (this.#settled) this.#leases.start(lease, ttlMs);
+          if (this.#hasCaughtUp) this.#leases.start(lease, ttlMs);
         },
-        ended: (lease) => this.#ended(lease),
+        ended: (lease) => this.#onEnded(lease),
         replaced: () => {
-          if (this.#settled) this.#restartAll();
+          if (this.#hasCaughtUp) this.#restartAll();
         },
       }),
     ];
-    if (leadership.isLeading()) this.#begin();
+    if (leadership.isLeading()) this.#onElected();
   }
 
-  /** Leases that are counted down here. */
+  /** Leases that expire by the clock of this node. */
   get size(): number {
     return this.#leases.size;
   }
 
   keepAlive(lease: LeaseId, timeoutMs: number, done: Done<{ readonly ttlMs: number }>): void {
-    if (this.#settled && this.#parts.group.leadership.isLeading()) return this.#renew(lease, timeoutMs, done);
+    if (this.#hasCaughtUp && this.#parts.group.leadership.isLeading()) return this.#renew(lease, timeoutMs, done);
     this.#parts.group.readBarrier(timeoutMs, (outcome) => {
       if (!outcome.ok) return done(outcome);
-      if (this.#reign === 0) return done(failure('NOT_LEADER', undefined, 'no'));
-      this.#settle();
+      if (this.#leadershipEpoch === 0) return done(failure('NOT_LEADER', undefined, 'no'));
+      this.#onCaughtUp();
       this.#renew(lease, timeoutMs, done);
     });
   }
 
   close(): void {
     for (const stop of this.#stop) stop();
-    this.#abdicate();
+    this.#stepDown();
   }
 
-  #begin(): void {
-    if (this.#reign !== 0) this.#abdicate();
-    this.#reigns += 1;
-    this.#reign = this.#reigns;
-    this.#learn(this.#reign);
+  #onElected(): void {
+    if (this.#leadershipEpoch !== 0) this.#stepDown();
+    this.#leaderships += 1;
+    this.#leadershipEpoch = this.#leaderships;
+    this.#catchUp(this.#leadershipEpoch);
   }
 
-  /** What was agreed before may still be on its way into this replica; nobody may be counted down before that. */
-  #learn(reign: number): void {
+  /** Entries committed before the election may not be applied here yet: no lease may expire before that. */
+  #catchUp(epoch: number): void {
     this.#parts.group.readBarrier(barrierTimeoutMs, (outcome) => {
-      if (reign !== this.#reign) return;
-      if (outcome.ok) this.#settle();
-      else this.#parts.clock.schedule(retryMs, () => reign === this.#reign && !this.#settled && this.#learn(reign));
+      if (epoch !== this.#leadershipEpoch) return;
+      if (outcome.ok) this.#onCaughtUp();
+      else
+        this.#parts.clock.schedule(
+          retryMs,
+          () => epoch === this.#leadershipEpoch && !this.#hasCaughtUp && this.#catchUp(epoch),
+        );
     });
   }
 
-  #settle(): void {
-    if (this.#settled) return;
-    this.#settled = true;
+  #onCaughtUp(): void {
+    if (this.#hasCaughtUp) return;
+    this.#hasCaughtUp = true;
     this.#restartAll();
   }
 
   #restartAll(): void {
     this.#leases.clear();
     for (const { lease, ttlMs } of this.#parts.replica.keyspace.leases()) this.#leases.start(lease, ttlMs);
-    // A lease that is being ended may be gone with what was replaced.
-    for (const lease of [...this.#ending.keys()]) if (!this.#leases.has(lease)) this.#ended(lease);
+    // The new state may lack a lease whose end is proposed.
+    for (const lease of [...this.#ending.keys()]) if (!this.#leases.has(lease)) this.#onEnded(lease);
   }
 
-  #abdicate(): void {
-    this.#reign = 0;
-    this.#settled = false;
+  #stepDown(): void {
+    this.#leadershipEpoch = 0;
+    this.#hasCaughtUp = false;
     this.#leases.clear();
     const ending = [...this.#ending.values()];
     this.#ending.clear();
@@ -111,15 +115,20 @@ export class LeaseKeeper {
   }
 
   #renew(lease: LeaseId, timeoutMs: number, done: Done<{ readonly ttlMs: number }>): void {
-    if (this.#reign === 0) return done(failure('NOT_LEADER', undefined, 'no'));
+    if (this.#leadershipEpoch === 0) return done(failure('NOT_LEADER', undefined, 'no'));
     const waiting = this.#ending.get(lease);
-    if (waiting !== undefined) return this.#wait(waiting, lease, timeoutMs, done);
+    if (waiting !== undefined) return this.#waitForEnd(waiting, lease, timeoutMs, done);
     const ttlMs = this.#leases.renew(lease);
     if (ttlMs !== undefined) return done(success({ ttlMs }));
     done(failure('LEASE_EXPIRED', `there is no lease ${lease}`, 'no'));
   }
 
-  #wait(waiting: Set<() => void>, lease: LeaseId, timeoutMs: number, done: Done<{ readonly ttlMs: number }>): void {
+  #waitForEnd(
+    waiting: Set<() => void>,
+    lease: LeaseId,
+    timeoutMs: number,
+    done: Done<{ readonly ttlMs: number }>,
+  ): void {
     const untilMs = this.#parts.clock.nowMs() + timeoutMs;
     const proceed = (): void => {
       cancel();
@@ -127,32 +136,33 @@ export class LeaseKeeper {
       this.#renew(lease, Math.max(0, untilMs - this.#parts.clock.nowMs()), done);
     };
     const cancel = this.#parts.clock.schedule(timeoutMs, () => {
-      if (waiting.delete(proceed)) done(failure('DEADLINE', `it is not decided whether lease ${lease} has ended`));
+      if (waiting.delete(proceed))
+        done(failure('DEADLINE', `it is not committed yet whether lease ${lease} has ended`));
     });
     waiting.add(proceed);
   }
 
   #expire(lease: LeaseId): void {
     if (!this.#ending.has(lease)) this.#ending.set(lease, new Set());
-    const reign = this.#reign;
+    const epoch = this.#leadershipEpoch;
     const command = registryCommandCodec.encode({ kind: 'registryExpireLease', lease });
     this.#parts.group.propose(command, expiryTimeoutMs, (outcome) => {
-      // When it was agreed, the replica has told of it already.
-      if (outcome.ok || reign !== this.#reign || !this.#leases.has(lease)) return;
-      if (outcome.error.stateChanged === 'no') this.#notEnded(lease);
+      // If it was committed, the replica has already notified this observer.
+      if (outcome.ok || epoch !== this.#leadershipEpoch || !this.#leases.has(lease)) return;
+      if (outcome.error.stateChanged === 'no') this.#resumeWaiting(lease);
       this.#parts.clock.schedule(retryMs, () => {
-        if (reign === this.#reign && this.#leases.isDue(lease)) this.#expire(lease);
+        if (epoch === this.#leadershipEpoch && this.#leases.isDue(lease)) this.#expire(lease);
       });
     });
   }
 
-  #ended(lease: LeaseId): void {
+  #onEnded(lease: LeaseId): void {
     this.#leases.drop(lease);
-    this.#notEnded(lease);
+    this.#resumeWaiting(lease);
   }
 
-  /** Whoever waited looks again. */
-  #notEnded(lease: LeaseId): void {
+  /** Retries the renewals that waited for the end of this lease. */
+  #resumeWaiting(lease: LeaseId): void {
     const waiting = this.#ending.get(lease);
     this.#ending.delete(lease);
     for (const proceed of waiting ?? []) proceed();

@@ -1,6 +1,6 @@
 /**
- * Answers registry requests on a manager: writes through the log, reads behind a barrier, stale reads and watches from
- * the replica. Redirects when it does not lead.
+ * Serves registry requests on a manager: writes through the log, reads behind a read barrier, stale reads and watches
+ * from the replica. Redirects to the leader if it does not lead.
  */
 import { type Done, RemusterError, isRemusterError, success } from '../../base/errors.ts';
 import type { Address, Cancel, Clock, Identity } from '../../base/ports.ts';
@@ -10,11 +10,11 @@ import { validateLease, validateLimit, validateRange, validateWatchRevision } fr
 import type { GroupHandle } from '../../consensus/state/state-machine.ts';
 import { type Message, encodeMessage } from '../../messages/catalogue.ts';
 import type { RegistryMessage } from '../../messages/registry.ts';
-import type { LocalWrite } from '../client/leader-request.ts';
 import { LeaseKeeper } from './lease-keeper.ts';
 import type { RegistryReplica } from '../replica/registry-replica.ts';
 import { WatchServer } from './watch-server.ts';
 import {
+  type LocalWrite,
   type RegistryMessageOf,
   type RegistryRefusal,
   type RegistryWriteResult,
@@ -25,17 +25,18 @@ export type RegistryServerParts = {
   readonly clock: Clock;
   readonly group: GroupHandle<RegistryWriteResult>;
   readonly replica: RegistryReplica;
-  /** Where a manager is now, if that is known better than by the members of the group. */
+  /** The current address of a manager, if it is known better than by the group configuration. */
   readonly addressOf?: (id: NodeId) => Address | undefined;
   readonly pendingMax?: number;
   readonly watchesMax?: number;
 };
 
 type Reply = (message: RegistryMessage) => void;
-type Question = RegistryMessageOf<'registryRange'>;
+type RangeRequest = RegistryMessageOf<'registryRange'>;
 type Write = RegistryMessageOf<'registryTransact' | 'registryGrant' | 'registryRevoke'>;
 
 const remainingMsMax = 60_000;
+/** After so long without a leader the waiting watches are closed. */
 const leaderlessMs = 2_000;
 
 export class RegistryServer {
@@ -45,9 +46,9 @@ export class RegistryServer {
   readonly #stop: readonly Cancel[];
   readonly #pendingMax: number;
   #pending = 0;
-  /** Reads that wait for the next barrier; they share it. */
-  #reads: { readonly question: Question; readonly reply: Reply; readonly remainingMs: number }[] = [];
-  #barrierUnderWay = false;
+  /** Reads that share the next read barrier. */
+  #reads: { readonly request: RangeRequest; readonly reply: Reply; readonly remainingMs: number }[] = [];
+  #barrierPending = false;
 
   constructor(parts: RegistryServerParts) {
     this.#parts = parts;
@@ -62,16 +63,16 @@ export class RegistryServer {
         ended: () => {},
         replaced: () => watches.changed(),
       }),
-      parts.group.leadership.watch({ changed: ({ leader }) => leader === undefined && this.#leaderless() }),
+      parts.group.leadership.watch({ changed: ({ leader }) => leader === undefined && this.#onLeaderLost() }),
     ];
   }
 
-  /** What is being answered, for people. */
+  /** Current load, for the status page. */
   get load(): { readonly pending: number; readonly watches: number; readonly leases: number } {
     return { pending: this.#pending, watches: this.#watches.size, leases: this.#leases.size };
   }
 
-  /** `body` is the message as it came, and only valid during the call: a write stands in the log as it was sent. */
+  /** `body` is the encoded message, valid only during the call: the log holds a write exactly as it was sent. */
   handle(
     from: Pick<Identity, 'id' | 'generation'>,
     message: RegistryMessage,
@@ -80,13 +81,14 @@ export class RegistryServer {
     done: Done<Uint8Array>,
   ): void {
     const timeoutMs = Math.min(remainingMs, remainingMsMax);
-    if (message.kind === 'registryWatch') return this.#watch(message, timeoutMs, (answer) => done(encoded(answer)));
+    if (message.kind === 'registryWatch')
+      return this.#watch(message, timeoutMs, (response) => done(encodeReply(response)));
     if (this.#pending >= this.#pendingMax)
-      return done(encoded(registryRefusalOf('CAPACITY', 'too many requests wait here')));
+      return done(encodeReply(registryRefusalOf('CAPACITY', `this manager has ${this.#pendingMax} pending requests`)));
     this.#pending += 1;
-    const reply: Reply = (answer) => {
+    const reply: Reply = (response) => {
       this.#pending -= 1;
-      done(encoded(answer));
+      done(encodeReply(response));
     };
     if (message.kind === 'registryRange') return this.#range(message, timeoutMs, reply);
     if (message.kind === 'registryKeepAlive') return this.#keepAlive(message, timeoutMs, reply);
@@ -94,7 +96,7 @@ export class RegistryServer {
     reply(registryRefusalOf('UNKNOWN_METHOD', `${message.kind} is not a request`));
   }
 
-  /** The same for a write of this very node: what it was encoded from is here, and need not be read again. */
+  /** Like `handle` for a write of this node, which need not be decoded. */
   transactLocal(
     from: Pick<Identity, 'id' | 'generation'>,
     write: LocalWrite,
@@ -103,11 +105,11 @@ export class RegistryServer {
     done: Done<Uint8Array | Message>,
   ): void {
     if (this.#pending >= this.#pendingMax)
-      return done(encoded(registryRefusalOf('CAPACITY', 'too many requests wait here')));
+      return done(encodeReply(registryRefusalOf('CAPACITY', `this manager has ${this.#pendingMax} pending requests`)));
     this.#pending += 1;
-    const reply: Reply = (answer) => {
+    const reply: Reply = (response) => {
       this.#pending -= 1;
-      done(holdsNothing(answer) ? success(answer) : encoded(answer));
+      done(hasNoEntries(response) ? success(response) : encodeReply(response));
     };
     this.#write(from, write.numbered, body, Math.min(remainingMs, remainingMsMax), reply, write.transaction);
   }
@@ -127,7 +129,7 @@ export class RegistryServer {
     transaction?: RegistryTransaction,
   ): void {
     if (message.client !== from.id || message.generation !== from.generation)
-      return reply(registryRefusalOf('FORBIDDEN', 'a write carries the number of another node'));
+      return reply(registryRefusalOf('FORBIDDEN', 'the write carries the client id of another node'));
     const { group, replica } = this.#parts;
     // The body belongs to the transport after this call.
     const command = new Uint8Array(body);
@@ -138,30 +140,30 @@ export class RegistryServer {
     });
   }
 
-  #range(question: Question, remainingMs: number, reply: Reply): void {
-    const fault = validateRange(question) ?? validateLimit(question.limit);
+  #range(request: RangeRequest, remainingMs: number, reply: Reply): void {
+    const fault = validateRange(request) ?? validateLimit(request.limit);
     if (fault !== undefined) return reply(this.#refusal(fault));
-    if (question.stale) return reply(this.#entries(question));
-    this.#reads.push({ question, reply, remainingMs });
-    if (!this.#barrierUnderWay) this.#nextBarrier();
+    if (request.stale) return reply(this.#readRange(request));
+    this.#reads.push({ request, reply, remainingMs });
+    if (!this.#barrierPending) this.#startBarrier();
   }
 
-  /** One barrier serves all who came before it was set up; who comes meanwhile needs the next one. */
-  #nextBarrier(): void {
+  /** One barrier serves all reads that arrived before it started; later reads need the next one. */
+  #startBarrier(): void {
     const reads = this.#reads;
     if (reads.length === 0) return;
     this.#reads = [];
-    this.#barrierUnderWay = true;
+    this.#barrierPending = true;
     const timeoutMs = reads.reduce((most, { remainingMs }) => Math.max(most, remainingMs), 0);
     this.#parts.group.readBarrier(timeoutMs, (outcome) => {
-      this.#barrierUnderWay = false;
-      for (const { question, reply } of reads)
-        reply(outcome.ok ? this.#entries(question) : this.#refusal(outcome.error));
-      this.#nextBarrier();
+      this.#barrierPending = false;
+      for (const { request, reply } of reads)
+        reply(outcome.ok ? this.#readRange(request) : this.#refusal(outcome.error));
+      this.#startBarrier();
     });
   }
 
-  #entries({ from, to, limit }: Question): RegistryMessage {
+  #readRange({ from, to, limit }: RangeRequest): RegistryMessage {
     return { kind: 'registryRangeReply', ...this.#parts.replica.keyspace.range({ from, to }, limit) };
   }
 
@@ -174,34 +176,34 @@ export class RegistryServer {
     });
   }
 
-  #watch(question: RegistryMessageOf<'registryWatch'>, timeoutMs: number, reply: Reply): void {
-    const { from, to, fromRevision } = question;
+  #watch(request: RegistryMessageOf<'registryWatch'>, timeoutMs: number, reply: Reply): void {
+    const { from, to, fromRevision } = request;
     const range = { from, to };
     const fault = validateRange(range) ?? validateWatchRevision(fromRevision);
     if (fault !== undefined) return reply(this.#refusal(fault));
-    // A manager that follows nobody may have missed everything since: another one knows more.
+    // A manager without a leader may lag behind: another manager serves the watch better.
     if (this.#parts.group.leadership.view().leader === undefined)
-      return reply(registryRefusalOf('NO_QUORUM', 'this manager knows of no leader', 'no'));
-    const waitMs = Math.min(question.waitMs, timeoutMs);
+      return reply(registryRefusalOf('NO_QUORUM', 'this manager has no leader', 'no'));
+    const waitMs = Math.min(request.waitMs, timeoutMs);
     this.#watches.watch({ range, fromRevision, waitMs }, (outcome) => {
       reply(outcome.ok ? outcome.value : this.#refusal(outcome.error));
     });
   }
 
-  /** A manager that is cut off learns nothing: after a while its watchers are better served elsewhere. */
-  #leaderless(): void {
+  /** An isolated manager receives no changes: after a while other managers serve its watches. */
+  #onLeaderLost(): void {
     this.#parts.clock.schedule(leaderlessMs, () => {
       if (this.#parts.group.leadership.view().leader !== undefined) return;
-      this.#watches.close(new RemusterError('NO_QUORUM', 'this manager knows of no leader', 'no'));
+      this.#watches.close(new RemusterError('NO_QUORUM', 'this manager has no leader', 'no'));
     });
   }
 
   #refusal(error: RemusterError): RegistryRefusal {
     const refusal = registryRefusalOf(error.code, error.message, error.stateChanged);
-    return error.code === 'NOT_LEADER' ? { ...refusal, ...this.#leader() } : refusal;
+    return error.code === 'NOT_LEADER' ? { ...refusal, ...this.#leaderHint() } : refusal;
   }
 
-  #leader(): Partial<RegistryRefusal> {
+  #leaderHint(): Partial<RegistryRefusal> {
     const { leader, members, self } = this.#parts.group.view();
     if (leader === undefined || self === 'leader') return {};
     const place = this.#parts.addressOf?.(leader) ?? members.find(({ id }) => id === leader);
@@ -209,16 +211,16 @@ export class RegistryServer {
   }
 }
 
-/** Entries in an answer are those of the key space itself, which nobody else may hold. */
-function holdsNothing(answer: RegistryMessage): boolean {
-  return answer.kind === 'registryTransactReply' && answer.results.every(({ entries }) => entries === undefined);
+/** A reply with entries must be encoded, because the entries belong to the key space. */
+function hasNoEntries(response: RegistryMessage): boolean {
+  return response.kind === 'registryTransactReply' && response.results.every(({ entries }) => entries === undefined);
 }
 
-function encoded(message: RegistryMessage): ReturnType<typeof success<Uint8Array>> {
+function encodeReply(message: RegistryMessage): ReturnType<typeof success<Uint8Array>> {
   try {
     return success(encodeMessage(message));
   } catch (error) {
     if (!isRemusterError(error)) throw error;
-    return success(encodeMessage(registryRefusalOf('INTERNAL', `the answer cannot be sent: ${error.message}`)));
+    return success(encodeMessage(registryRefusalOf('INTERNAL', `the reply cannot be encoded: ${error.message}`)));
   }
 }

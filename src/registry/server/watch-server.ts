@@ -1,6 +1,6 @@
 /**
- * Answers long-poll watches: on changes, on timeout, or with `compacted`. Keeps nothing about a watcher between two
- * requests, so any manager can serve the next.
+ * Replies to long-poll watches: on changes, on timeout, or with `compacted`. Keeps no state of a watcher between two
+ * requests, so any manager can serve the next one.
  */
 import { type Done, RemusterError } from '../../base/errors.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
@@ -10,7 +10,7 @@ import { type RegistryMessageOf, revisionToWire } from '../registry-messages.ts'
 
 export type WatchRequest = { readonly range: KeyRange; readonly fromRevision: number; readonly waitMs: number };
 type Changes = RegistryMessageOf<'registryWatchReply'>;
-type Waiting = { readonly range: KeyRange; next: number; cancel: Cancel; readonly done: Done<Changes> };
+type WaitingWatch = { readonly range: KeyRange; next: number; cancel: Cancel; readonly done: Done<Changes> };
 
 const watchWaitMsMax = 60_000;
 
@@ -18,8 +18,8 @@ export class WatchServer {
   readonly #clock: Clock;
   readonly #keyspace: Keyspace;
   readonly #waitingMax: number;
-  readonly #waiting = new Set<Waiting>();
-  #looking = false;
+  readonly #waiting = new Set<WaitingWatch>();
+  #isScheduled = false;
 
   constructor(clock: Clock, keyspace: Keyspace, waitingMax: number) {
     this.#clock = clock;
@@ -32,40 +32,43 @@ export class WatchServer {
   }
 
   watch({ range, fromRevision, waitMs }: WatchRequest, done: Done<Changes>): void {
-    const waiting: Waiting = { range, next: fromRevision, cancel: () => {}, done };
-    const found = this.#look(waiting);
+    const waiting: WaitingWatch = { range, next: fromRevision, cancel: () => {}, done };
+    const found = this.#read(waiting);
     if (found !== undefined) return done({ ok: true, value: found });
     if (this.#waiting.size >= this.#waitingMax)
-      return done({ ok: false, error: new RemusterError('CAPACITY', 'too many watches wait here') });
+      return done({
+        ok: false,
+        error: new RemusterError('CAPACITY', `this manager has ${this.#waitingMax} waiting watches`),
+      });
     this.#waiting.add(waiting);
     waiting.cancel = this.#clock.schedule(Math.min(waitMs, watchWaitMsMax), () => {
       this.#end(waiting, { kind: 'registryWatchReply', revisions: [], next: waiting.next, oldestRevision: undefined });
     });
   }
 
-  /** All changes of one turn are looked at together. */
+  /** Coalesces the changes of one loop turn. */
   changed(): void {
-    if (this.#looking || this.#waiting.size === 0) return;
-    this.#looking = true;
+    if (this.#isScheduled || this.#waiting.size === 0) return;
+    this.#isScheduled = true;
     this.#clock.schedule(0, () => {
-      this.#looking = false;
+      this.#isScheduled = false;
       for (const waiting of [...this.#waiting]) {
-        const found = this.#look(waiting);
+        const found = this.#read(waiting);
         if (found !== undefined) this.#end(waiting, found);
       }
     });
   }
 
-  /** Whoever waits here goes on elsewhere. */
+  /** Ends all waiting watches with this error; their clients continue at another manager. */
   close(error: RemusterError): void {
     for (const waiting of [...this.#waiting]) {
-      this.#forget(waiting);
+      this.#remove(waiting);
       waiting.done({ ok: false, error });
     }
   }
 
-  /** Undefined while there is nothing to tell; then `next` has moved past what does not concern the range. */
-  #look(waiting: Waiting): Changes | undefined {
+  /** Undefined while the range has no changes; `next` then moves past the changes of other ranges. */
+  #read(waiting: WaitingWatch): Changes | undefined {
     for (;;) {
       const part = this.#keyspace.changesFrom(waiting.range, waiting.next);
       if (part.kind === 'compacted') {
@@ -81,12 +84,12 @@ export class WatchServer {
     }
   }
 
-  #end(waiting: Waiting, changes: Changes): void {
-    this.#forget(waiting);
+  #end(waiting: WaitingWatch, changes: Changes): void {
+    this.#remove(waiting);
     waiting.done({ ok: true, value: changes });
   }
 
-  #forget(waiting: Waiting): void {
+  #remove(waiting: WaitingWatch): void {
     waiting.cancel();
     this.#waiting.delete(waiting);
   }

@@ -17,9 +17,9 @@ export function threeVoters(): { world: ConsensusTestCluster; leader: string; ot
   return { world, leader, others: world.keys.filter((key) => key !== leader) };
 }
 
-export function change(world: ConsensusTestCluster, key: string, what: GroupChange): PendingOutcome {
+export function change(world: ConsensusTestCluster, key: string, groupChange: GroupChange): PendingOutcome {
   const ended: PendingOutcome = {};
-  world.voter(key).host.change(what, 5_000, (outcome) => {
+  world.voter(key).host.change(groupChange, 5_000, (outcome) => {
     ended.outcome = outcome;
   });
   return ended;
@@ -42,7 +42,7 @@ export function barrier(world: ConsensusTestCluster, key: string, timeoutMs = 1_
 }
 
 export function untilEnded(world: ConsensusTestCluster, ended: PendingOutcome): ErrorCode | 'ok' | undefined {
-  world.until('the end of a call', () => ended.outcome !== undefined);
+  world.until('the end of a request', () => ended.outcome !== undefined);
   return codeOf(ended);
 }
 

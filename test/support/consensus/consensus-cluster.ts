@@ -25,10 +25,10 @@ const diskMs = 1;
 
 export type ConsensusObserver = {
   onSend?(from: string, to: string, message: ConsensusMessage): void;
-  happened?(at: string, text: string): void;
+  onEvent?(at: string, text: string): void;
 };
 
-/** A list of texts: each command adds one and its result is how many there are. */
+/** A list of texts: each command appends one, and its result is the length. */
 export class ListReplica implements StateMachine<number> {
   items: string[] = [];
 
@@ -36,7 +36,7 @@ export class ListReplica implements StateMachine<number> {
     return this.items.push(new TextDecoder().decode(command));
   }
 
-  /** A part for each item. */
+  /** One part per item. */
   snapshot(): Iterable<Uint8Array> {
     const items = [...this.items];
     const encoder = new TextEncoder();
@@ -72,7 +72,7 @@ export class ConsensusTestCluster {
   readonly #cuts = new Set<string>();
   readonly #watcher: ConsensusObserver;
   options: ConsensusOptions = defaultConsensusOptions;
-  /** How long each copy of a message takes; usually there is one. */
+  /** Delays in ms of each copy of a message; usually there is one copy. */
   travel: (message: ConsensusMessage) => readonly number[] = () => [networkMs];
 
   constructor(watcher: ConsensusObserver = {}) {
@@ -83,7 +83,7 @@ export class ConsensusTestCluster {
     return this.timeline.nowMs;
   }
 
-  /** Starts a voter, or starts it again on the disk that it left. */
+  /** Starts a voter, or restarts it on its disk. */
   start(key: string, rate = 1): Voter {
     const before = this.#voters.get(key);
     const generation = (before?.self.generation ?? 0) + 1;
@@ -102,7 +102,7 @@ export class ConsensusTestCluster {
       { group: 'g', self, options: this.options },
       replica,
       {
-        event: (event) => this.#watcher.happened?.(key, inWords(event)),
+        event: (event) => this.#watcher.onEvent?.(key, formatEvent(event)),
         onHalt: (error) => {
           throw error;
         },
@@ -110,11 +110,11 @@ export class ConsensusTestCluster {
     );
     const voter: Voter = { self, host, replica, disk, alive: true, diskFull: false };
     this.#voters.set(key, voter);
-    host.start((outcome) => assert.ok(outcome.ok, 'it starts'));
+    host.start((outcome) => assert.ok(outcome.ok, 'the voter starts'));
     return voter;
   }
 
-  /** New voters that know each other, up to the moment at which one of them leads. */
+  /** Starts new voters and bootstraps the group with them. Does not wait for a leader. */
   group(...keys: readonly string[]): void {
     for (const key of keys) this.start(key);
     this.run(diskMs * 4);
@@ -156,7 +156,7 @@ export class ConsensusTestCluster {
     this.timeline.runUntil(this.timeline.nowMs + forMs);
   }
 
-  /** Runs until it holds; fails if it never does. */
+  /** Runs until the condition holds; fails if it does not in time. */
   until(what: string, holds: () => boolean, withinMs = 10_000): void {
     const endMs = this.nowMs + withinMs;
     while (!holds()) {
@@ -173,7 +173,7 @@ export class ConsensusTestCluster {
     return this.voter(this.leader() as string);
   }
 
-  /** The outcome, when it has come. */
+  /** The outcome is set when the proposal has ended. */
   propose(key: string, text: string, timeoutMs = 5_000): { outcome?: Outcome<unknown> } {
     const result: { outcome?: Outcome<unknown> } = {};
     this.voter(key).host.propose(new TextEncoder().encode(text), timeoutMs, (outcome) => {
@@ -253,7 +253,7 @@ function keyOf({ host }: Address): string {
   return `n${host.slice('10.0.0.'.length)}`;
 }
 
-function inWords({ type, leader, term, index, why }: ConsensusEvent): string {
-  const who = leader === undefined ? '' : ` ${nameOf(leader)}`;
-  return `${type}${who} term ${term} index ${index} (${why})`;
+function formatEvent({ type, leader, term, index, why }: ConsensusEvent): string {
+  const name = leader === undefined ? '' : ` ${nameOf(leader)}`;
+  return `${type}${name} term ${term} index ${index} (${why})`;
 }

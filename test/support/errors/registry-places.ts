@@ -11,14 +11,14 @@ import type { Ending, Place } from './place.ts';
 
 const value = new Uint8Array([1]);
 
-function registry(loses: (answers: number) => boolean) {
+function registry(dropsMessage: (answers: number) => boolean) {
   const cluster = new FakeConsensusGroup(3);
   cluster.lead(cluster.managers[0]);
   const self = { id: nodeIdOf(100), generation: 1 };
   const parts = { clock: cluster.clock, random: new Random('client'), self, managers: () => cluster.peers };
-  const client = new RegistryClient({ ...parts, send: cluster.askAs(self) });
+  const client = new RegistryClient({ ...parts, send: cluster.sendAs(self) });
   let asked = 0;
-  cluster.loses = () => loses(++asked);
+  cluster.dropsMessage = () => dropsMessage(++asked);
   const put: RegistryTransaction = { compare: [], then: [{ kind: 'put', key: 'k', value }], otherwise: [] };
   const end = (timeoutMs: number): Ending => {
     let outcome: Outcome<unknown> | undefined;
@@ -32,18 +32,18 @@ function registry(loses: (answers: number) => boolean) {
 
 const numbered = { client: nodeIdOf(7), generation: 2 };
 
-/** Two writes have run; the answer of the first is kept no longer. */
-function dedupOfWrites(limits: { readonly answerBytesMax?: number } = {}): RequestDedup {
-  const memory = new RequestDedup(limits);
+/** Two writes have run; the result of the first was dropped. */
+function dedupOfWrites(limits: { readonly resultBytesMax?: number } = {}): RequestDedup {
+  const dedup = new RequestDedup(limits);
   for (const counter of [1, 2]) {
-    assert.equal(memory.resultOf({ ...numbered, counter, lowestPending: 1 }), undefined);
-    memory.record({ ...numbered, counter, lowestPending: 1 }, counter, { kind: 'registryRevokeReply' });
+    assert.equal(dedup.resultOf({ ...numbered, counter, lowestPending: 1 }), undefined);
+    dedup.record({ ...numbered, counter, lowestPending: 1 }, counter, { kind: 'registryRevokeReply' });
   }
-  return memory;
+  return dedup;
 }
 
-function refusal(memory: RequestDedup, request: Parameters<RequestDedup['resultOf']>[0]): Ending {
-  const answer = memory.resultOf(request);
+function refusal(dedup: RequestDedup, request: Parameters<RequestDedup['resultOf']>[0]): Ending {
+  const answer = dedup.resultOf(request);
   assert.equal(answer?.kind, 'registryError');
   return { outcome: failure('INTERNAL', answer.code, answer.stateChanged), happened: true };
 }
@@ -77,24 +77,24 @@ export const registryPlaces: readonly Place[] = [
   {
     place: 'registry dedup trimmed: executed, and its answer is dropped',
     says: 'maybe',
-    run: () => refusal(dedupOfWrites({ answerBytesMax: 64 }), { ...numbered, counter: 1, lowestPending: 1 }),
+    run: () => refusal(dedupOfWrites({ resultBytesMax: 64 }), { ...numbered, counter: 1, lowestPending: 1 }),
   },
   {
     place: 'registry dedup trimmed: executed, and given up by its client',
     says: 'maybe',
     run: () => {
-      const memory = dedupOfWrites();
-      memory.resultOf({ ...numbered, counter: 3, lowestPending: 3 });
-      return refusal(memory, { ...numbered, counter: 1, lowestPending: 1 });
+      const dedup = dedupOfWrites();
+      dedup.resultOf({ ...numbered, counter: 3, lowestPending: 3 });
+      return refusal(dedup, { ...numbered, counter: 1, lowestPending: 1 });
     },
   },
   {
     place: 'registry restart: executed for a former life of the client',
     says: 'maybe',
     run: () => {
-      const memory = dedupOfWrites();
-      memory.resultOf({ ...numbered, generation: 3, counter: 1, lowestPending: 1 });
-      return refusal(memory, { ...numbered, counter: 1, lowestPending: 1 });
+      const dedup = dedupOfWrites();
+      dedup.resultOf({ ...numbered, generation: 3, counter: 1, lowestPending: 1 });
+      return refusal(dedup, { ...numbered, counter: 1, lowestPending: 1 });
     },
   },
   {

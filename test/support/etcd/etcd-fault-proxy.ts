@@ -1,21 +1,21 @@
-/** Proxy before etcd that loses, delays or cuts single exchanges. */
+/** Proxy in front of etcd that drops, delays or cuts single exchanges. */
 import { type IncomingMessage, type ServerResponse, createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 /**
- * `loseAnswer`: it is carried out and nobody is told. `hang`: it arrives nowhere and is not refused. `late`: the client
- * is cut off, and it is carried out only when `releaseLate` is called. `refuse`: cut off, and never carried out.
+ * `loseAnswer`: etcd executes the request, and the reply is lost. `hang`: the request is lost without an error. `late`:
+ * the connection breaks, and etcd executes the request when `releaseLate` is called. `refuse`: the connection breaks.
  */
 export type ExchangeFate = 'pass' | 'loseAnswer' | 'hang' | 'late' | 'refuse';
 
 export type EtcdFaultProxy = {
   readonly endpoint: string;
   fate: (path: string) => ExchangeFate;
-  /** Every path that was asked for, in order. */
+  /** The path of every request, in order. */
   readonly asked: string[];
-  /** Carries out what came too late, and waits for its end. */
+  /** Executes the late requests, and waits for their end. */
   releaseLate(): Promise<void>;
-  /** Ends the streams that are open. */
+  /** Breaks the open watch streams. */
   cutStreams(): void;
   close(): Promise<void>;
 };
@@ -69,7 +69,7 @@ async function readBody(incoming: IncomingMessage): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** Ends when etcd's answer has ended; without somebody to give it to, it is thrown away. */
+/** Resolves when the reply of etcd has ended; without `outgoing` the reply is discarded. */
 function forward(
   target: string,
   path: string,

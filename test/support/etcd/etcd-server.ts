@@ -15,24 +15,24 @@ const command = 'etcd';
 export const etcdPackage = { packageName: 'etcd-server', command, check: ['--version'] };
 
 export type EtcdServerOptions = {
-  /** Writes without fsync: for tests in which nothing is killed. */
+  /** Faster; for tests that kill no server. */
   readonly isHasty?: boolean;
   readonly members?: number;
-  /** Further words for the command line of each. */
+  /** Additional command-line arguments of each server. */
   readonly words?: readonly string[];
   readonly scheme?: 'http' | 'https';
 };
 
-/** Whatever runs tests: its end ends the servers, too. */
+/** A test or suite: its end stops the servers. */
 type TestOwner = { after(run: () => Promise<void>): unknown };
 
-/** Why etcd cannot be used here, as the failure of the test. */
+/** Fails the test with the reason why etcd cannot be installed. */
 function requireEtcd(): void {
   const fault = installDebianPackage(etcdPackage, (text) => process.stderr.write(`${text}\n`));
   if (fault !== undefined) throw new Error(fault);
 }
 
-/** A cluster of etcd servers that has a leader when it is returned. */
+/** Starts a cluster of etcd servers, and resolves when it has a leader. */
 export async function startEtcd(owner: TestOwner, options: EtcdServerOptions = {}): Promise<readonly EtcdServer[]> {
   requireEtcd();
   const folder = mkdtempSync(join(tmpdir(), 'remuster-etcd-'));
@@ -48,7 +48,7 @@ export async function startEtcd(owner: TestOwner, options: EtcdServerOptions = {
       await Promise.all(servers.map((server) => server.start()));
       return servers;
     } catch (error) {
-      // Somebody else may have taken a port since it was found free.
+      // Another process may have taken a port since it was found free.
       if (attempt === startsMax) throw error;
       await Promise.all(servers.map((server) => server.kill('SIGKILL')));
     }
@@ -85,7 +85,7 @@ export class EtcdServer {
     this.#words = words;
   }
 
-  /** Also after a kill, with what it had on disk. */
+  /** Starts or restarts the server on its data. */
   async start(): Promise<void> {
     const child = spawn(command, this.#words, { stdio: ['ignore', 'ignore', 'pipe'] });
     this.#child = child;
@@ -94,19 +94,19 @@ export class EtcdServer {
       this.#output = (this.#output + text).slice(-10_000);
     });
     const deadlineMs = performance.now() + readyMs;
-    while (!(await this.#answers())) {
+    while (!(await this.#isReady())) {
       if (child.exitCode !== null) throw new Error(`etcd ended with code ${child.exitCode}:\n${this.#output}`);
       if (performance.now() > deadlineMs) throw new Error(`etcd is not ready after ${readyMs} ms:\n${this.#output}`);
       await pause(25);
     }
   }
 
-  /** Ends when all of its threads stand still: until then it may answer. */
+  /** Pauses the server, and resolves when all of its threads have stopped: until then it may still reply. */
   async stop(): Promise<void> {
     const pid = this.#child?.pid ?? 0;
     this.#child?.kill('SIGSTOP');
     const deadlineMs = performance.now() + readyMs;
-    while (!standsStill(pid)) {
+    while (!isStopped(pid)) {
       assert.ok(performance.now() < deadlineMs, `etcd ${pid} does not stop`);
       await pause(5);
     }
@@ -124,11 +124,11 @@ export class EtcdServer {
     await ended;
   }
 
-  /** Asks the gateway directly, past everything that is tested. */
+  /** Sends a request to the gateway directly, without the code under test. */
   async post(path: string, body: unknown): Promise<Readonly<Record<string, unknown>>> {
-    const answer = await fetch(new URL(path, this.endpoint), { method: 'POST', body: JSON.stringify(body) });
-    const text = await answer.text();
-    assert.equal(answer.status, 200, text);
+    const reply = await fetch(new URL(path, this.endpoint), { method: 'POST', body: JSON.stringify(body) });
+    const text = await reply.text();
+    assert.equal(reply.status, 200, text);
     return JSON.parse(text) as Readonly<Record<string, unknown>>;
   }
 
@@ -137,7 +137,7 @@ export class EtcdServer {
     return Number((header as { revision: string }).revision);
   }
 
-  /** Forgets all history before the present revision. */
+  /** Compacts all history before the current revision. */
   async compact(): Promise<void> {
     await this.post('/v3/kv/compaction', { revision: String(await this.revision()), physical: true });
   }
@@ -147,19 +147,19 @@ export class EtcdServer {
     return leader === (header as { member_id: string }).member_id;
   }
 
-  /** Whether the port is open; over TLS that has to do. A plain endpoint must also have a leader. */
-  async #answers(): Promise<boolean> {
+  /** True if a plain endpoint is healthy (has a leader), or if the port of a TLS endpoint is open. */
+  async #isReady(): Promise<boolean> {
     try {
       if (this.endpoint.startsWith('https:')) return await isListening(this.endpoint);
-      const answer = await fetch(new URL('/health', this.endpoint), { signal: AbortSignal.timeout(2_000) });
-      return ((await answer.json()) as { health?: string }).health === 'true';
+      const reply = await fetch(new URL('/health', this.endpoint), { signal: AbortSignal.timeout(2_000) });
+      return ((await reply.json()) as { health?: string }).health === 'true';
     } catch {
       return false;
     }
   }
 }
 
-function standsStill(pid: number): boolean {
+function isStopped(pid: number): boolean {
   const states = readdirSync(`/proc/${pid}/task`).map((task) => {
     const stat = readFileSync(`/proc/${pid}/task/${task}/stat`, 'utf8');
     return stat.slice(stat.lastIndexOf(')') + 2, stat.lastIndexOf(')') + 3);
@@ -176,7 +176,7 @@ function isListening(endpoint: string): Promise<boolean> {
   });
 }
 
-/** All held at once, so that they differ. */
+/** Opens all ports at once, so that they differ. */
 async function freePorts(count: number): Promise<readonly number[]> {
   const servers = await Promise.all(
     Array.from({ length: count }, async () => {

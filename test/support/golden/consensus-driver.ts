@@ -1,14 +1,15 @@
 /**
  * Executes the commands of golden/consensus traces and prints messages and decisions. Messages take 5 ms, writes 1 ms.
  *
- *   options snapshotEntriesMax=10         from here on, for voters that start
+ *   options snapshotEntriesMax=10         for voters that start from here on
  *   group 3 (n1 to n3, until one leads)   bootstrap 3 (n1 to n3, without waiting)
- *   start n4 (a newcomer, or again on its disk)         kill n1
- *   run 300 [quietly | heartbeats]        only events; also heartbeats
+ *   start n4 (a new voter, or a restart on its disk)    kill n1
+ *   run 300 [quietly | heartbeats]        prints only events, or heartbeats too
  *   propose n1 a b c     barrier n1       health n1 6     full n1, free n1 (its disk)
  *   cut n1 n2    cut n1>n2 (one way)      isolate n1      heal
- *   add n1 n4    promote n1 n4            remove n1 n2    transfer n1 [n2]      (asked of n1)
- *   hear n2 from n1 take-over             a message as if n1 had sent it     gone n1 (told to the others)
+ *   add n1 n4    promote n1 n4            remove n1 n2    transfer n1 [n2]      (requested of n1)
+ *   timeout-now n2 from n1                delivers a timeout now as if n1 had sent it
+ *   gone n1                               reports the end of the process of n1 to the others
  *   view (of all)                         items (of all)
  */
 import assert from 'node:assert/strict';
@@ -33,10 +34,10 @@ class Trace {
   #show: 'all' | 'events' | 'words' = 'words';
   readonly #world = new ConsensusTestCluster({
     onSend: (from, to, message) => this.#onSend(from, to, message),
-    happened: (at, text) => this.#note(`${at} ${text}`),
+    onEvent: (at, text) => this.#trace(`${at} ${text}`),
   });
-  /** Answers to heartbeats are as dull as these. */
-  readonly #dull = new Set<string>();
+  /** Links whose replies belong to heartbeats, which are not printed. */
+  readonly #quiet = new Set<string>();
 
   flush(): string {
     const text = this.#lines.join('\n');
@@ -66,7 +67,7 @@ class Trace {
       promote: () => this.#change(who, { kind: 'promote', id: idOf(rest[0] ?? '') }),
       remove: () => this.#change(who, { kind: 'remove', id: idOf(rest[0] ?? '') }),
       transfer: () => this.#transfer(who, rest[0]),
-      hear: () => this.#hear(who, rest[1] ?? ''),
+      'timeout-now': () => this.#timeoutNow(who, rest[1] ?? ''),
       gone: () => this.#gone(who),
       view: () => this.#view(),
       items: () => this.#items(),
@@ -122,7 +123,7 @@ class Trace {
     this.#world.voter(key).host.transfer(to === undefined ? undefined : idOf(to), callMs, ended);
   }
 
-  #hear(key: string, from: string): void {
+  #timeoutNow(key: string, from: string): void {
     const { term } = this.#world.voter(key).host.view();
     this.#world
       .voter(key)
@@ -156,20 +157,20 @@ class Trace {
 
   #ended(what: string): (outcome: Outcome<unknown>) => void {
     return (outcome) =>
-      this.#note(`${what}: ${outcome.ok ? 'done' : `${outcome.error.code}, ${outcome.error.message}`}`);
+      this.#trace(`${what}: ${outcome.ok ? 'done' : `${outcome.error.code}, ${outcome.error.message}`}`);
   }
 
   #onSend(from: string, to: string, message: ConsensusMessage): void {
     if (this.#show === 'events') return;
-    const dull = isHeartbeat(message);
-    if (dull) this.#dull.add(`${to}>${from}`);
-    else if (message.kind === 'appendEntries') this.#dull.delete(`${to}>${from}`);
-    const answers = message.kind === 'appendEntriesReply' && message.ok && this.#dull.has(`${from}>${to}`);
-    if (this.#show !== 'all' && (dull || answers)) return;
-    this.#note(`${from} -> ${to} ${formatConsensusMessage(from, message)}`);
+    const isQuiet = isHeartbeat(message);
+    if (isQuiet) this.#quiet.add(`${to}>${from}`);
+    else if (message.kind === 'appendEntries') this.#quiet.delete(`${to}>${from}`);
+    const answers = message.kind === 'appendEntriesReply' && message.ok && this.#quiet.has(`${from}>${to}`);
+    if (this.#show !== 'all' && (isQuiet || answers)) return;
+    this.#trace(`${from} -> ${to} ${formatConsensusMessage(from, message)}`);
   }
 
-  #note(text: string): void {
+  #trace(text: string): void {
     this.#lines.push(`${this.#now} ${text}`);
   }
 

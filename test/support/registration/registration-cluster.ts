@@ -1,6 +1,6 @@
 /**
- * Nodes that share one fake registry on virtual time. A test starts, crashes and cuts them off, gives each clock its own
- * rate, and appoints the leader.
+ * Nodes that share one fake registry on virtual time. A test starts, crashes and cuts them off, gives each clock its
+ * own rate, and appoints the leader.
  */
 import assert from 'node:assert/strict';
 import { type Done, type ErrorCode, success } from '../../../src/base/errors.ts';

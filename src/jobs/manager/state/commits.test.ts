@@ -64,7 +64,7 @@ test('an end is heard, and shown, only when it is recorded', () => {
 
 test('a transaction whose answer is lost is sent again, and everything happens once', () => {
   const world = FakeManagerCluster.start({ w1: 1 });
-  sideOf(world, 'm1').interrupt('DEADLINE', { happens: true });
+  sideOf(world, 'm1').interrupt('DEADLINE', { takesEffect: true });
   let answers = 0;
   world.host('m1').command('submit', words, 'ann', 60_000, (outcome) => {
     assert.ok(outcome.ok);
