@@ -47,6 +47,6 @@ describeRegistry('the fake registry', (t) => {
     registry,
     other: registry.connect(),
     compact: () => fill(registry),
-    silence: async (isSilent) => (isSilent ? registry.interrupt() : registry.resume()),
+    stopReplying: async (isStopped) => (isStopped ? registry.interrupt() : registry.resume()),
   };
 });

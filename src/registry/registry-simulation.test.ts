@@ -276,8 +276,8 @@ describeRegistry('a registry on consensus', () => {
     registry: here.client,
     other,
     compact: () => fill(here.client),
-    silence: async (isSilent) => {
-      if (isSilent) world.partition([managers, ['w1'], ['w2']]);
+    stopReplying: async (isStopped) => {
+      if (isStopped) world.partition([managers, ['w1'], ['w2']]);
       else world.heal();
     },
   };

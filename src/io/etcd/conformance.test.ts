@@ -34,6 +34,6 @@ describeRegistry('etcd', (t) => {
     registry,
     other,
     compact: () => server.compact(),
-    silence: async (isSilent) => (isSilent ? server.stop() : server.resume()),
+    stopReplying: async (isStopped) => (isStopped ? server.stop() : server.resume()),
   };
 });

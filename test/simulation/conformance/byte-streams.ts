@@ -8,7 +8,7 @@ import { openStreamsPair, serviceWith, type StreamsHarness } from './streams.ts'
 
 const partBytes = 10_000;
 
-/** Sends a sequence of bytes as fast as credit allows, and collects what comes. */
+/** Sends a sequence of bytes as fast as credit allows, and checks what it receives. */
 class StreamPeer {
   readonly #ended = Promise.withResolvers<Outcome<void>>();
   readonly #total: number;
@@ -27,7 +27,7 @@ class StreamPeer {
     return this.#ended.promise;
   }
 
-  talk(): void {
+  send(): void {
     while (this.#sent < this.#total) {
       const size = Math.min(partBytes, this.#total - this.#sent);
       const part = Uint8Array.from({ length: size }, (_, i) => (this.#sent + i) % 251);
@@ -50,7 +50,7 @@ class StreamPeer {
   }
 
   writable(): void {
-    this.talk();
+    this.send();
   }
 
   end(outcome: Outcome<void>): void {
@@ -59,11 +59,11 @@ class StreamPeer {
   }
 }
 
-function eventsOf(talker: StreamPeer): ByteStreamEvents {
+function eventsOf(peer: StreamPeer): ByteStreamEvents {
   return {
-    chunk: (bytes) => talker.chunk(bytes),
-    writable: () => talker.writable(),
-    ended: (outcome) => talker.end(outcome),
+    chunk: (bytes) => peer.chunk(bytes),
+    writable: () => peer.writable(),
+    ended: (outcome) => peer.end(outcome),
   };
 }
 
@@ -76,15 +76,15 @@ export function describeByteStreams(open: OpenHarness<StreamsHarness>): void {
       serviceWith({
         open: (from, opening, stream) => {
           assert.equal(from.name, a.self.name);
-          assert.equal(utf8Text(opening), 'talk');
+          assert.equal(utf8Text(opening), 'open');
           there.stream = stream;
-          a.clock.schedule(1, () => there.talk());
+          a.clock.schedule(1, () => there.send());
           return eventsOf(there);
         },
       }),
     );
-    here.stream = a.streams.open(b.self, utf8.encode('talk'), eventsOf(here));
-    here.talk();
+    here.stream = a.streams.open(b.self, utf8.encode('open'), eventsOf(here));
+    here.send();
     const outcomes = await harness.settle(Promise.all([here.ended, there.ended]));
     assert.deepEqual(
       outcomes.map(({ ok }) => ok),
@@ -97,7 +97,7 @@ export function describeByteStreams(open: OpenHarness<StreamsHarness>): void {
     assert.equal(here.stream.write(utf8.encode('too late')), false);
   });
 
-  it('breaks off with the reason when one side aborts', async (t) => {
+  it('ends both sides with the reason when one side aborts', async (t) => {
     const { harness, a, b } = await openStreamsPair(open, t);
     const there = new StreamPeer(0);
     const opened = Promise.withResolvers<ByteStream>();
@@ -123,7 +123,7 @@ export function describeByteStreams(open: OpenHarness<StreamsHarness>): void {
     assert.deepEqual([here.endings, there.endings], [1, 1]);
   });
 
-  it('ends with an error when there is nobody, or the peer dies', async (t) => {
+  it('ends with an error when no node listens, or the peer crashes', async (t) => {
     const { harness, a, b } = await openStreamsPair(open, t);
     const opened = Promise.withResolvers<void>();
     b.streams.serve(
@@ -149,7 +149,7 @@ export function describeByteStreams(open: OpenHarness<StreamsHarness>): void {
     b.streams.serve(
       serviceWith({
         open: () => {
-          throw new Error('a mistake');
+          throw new Error('a bug');
         },
       }),
     );

@@ -45,7 +45,7 @@ function describeTime(open: OpenHarness<ClockHarness>): void {
 }
 
 function describeTimers(open: OpenHarness<ClockHarness>): void {
-  it('runs nothing before schedule has returned, not even without delay', async (t) => {
+  it('fires no timer before schedule returns, not even without delay', async (t) => {
     const { clock, settle } = await open(t);
     let returned = false;
     const sawReturn = settle(new Promise<boolean>((resolve) => void clock.schedule(0, () => resolve(returned))));
@@ -63,7 +63,7 @@ function describeTimers(open: OpenHarness<ClockHarness>): void {
     assert.deepEqual(fired, ['10a', '10b', '10c', '50a', '50b', '50c', '90a', '90b', '90c']);
   });
 
-  it('runs what a callback schedules without delay later, not within it', async (t) => {
+  it('runs a timer without delay after the callback that schedules it, not within it', async (t) => {
     const { clock, settle } = await open(t);
     const order: string[] = [];
     await settle(
@@ -80,7 +80,7 @@ function describeTimers(open: OpenHarness<ClockHarness>): void {
     assert.deepEqual(order, ['outer', 'inner']);
   });
 
-  it('keeps a delay of more than 2^31 ms', async (t) => {
+  it('does not fire a delay of more than 2^31 ms early', async (t) => {
     const harness = await open(t);
     let fired = false;
     const cancel = harness.clock.schedule(2 ** 31 + 1_000, () => {
@@ -118,7 +118,7 @@ function describeCancel(open: OpenHarness<ClockHarness>): void {
     await wait(harness, 15);
   });
 
-  it('keeps the rest when many are cancelled', async (t) => {
+  it('fires the remaining timers when many are cancelled', async (t) => {
     const harness = await open(t);
     const fired: number[] = [];
     const cancels = Array.from({ length: 200 }, (_, i) => harness.clock.schedule(5 + (i % 7), () => fired.push(i)));

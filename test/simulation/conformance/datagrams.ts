@@ -1,6 +1,6 @@
 /**
- * Conformance of Datagrams: what arrives is what was sent, by whom it says, to whom it was addressed. Repeats because
- * datagrams may be lost.
+ * Conformance of Datagrams: a datagram arrives unchanged, with the identity of its sender, at the node it is addressed to.
+ * Tests resend, because datagrams may be lost.
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
@@ -10,12 +10,12 @@ import { type OpenHarness, type TestWorld, expectSuccess, suiteOptions, utf8Text
 
 export type DatagramsNode = { readonly self: Identity; readonly datagrams: Datagrams; readonly clock: Clock };
 export type DatagramsHarness = TestWorld & {
-  /** A new member of one and the same cluster; all can reach each other. */
+  /** Adds a node to the same cluster; all nodes can reach each other. */
   join(name: string): Promise<DatagramsNode>;
 };
 
-const repeatMs = 50;
-const repeatsMax = 100;
+const resendMs = 50;
+const resendsMax = 100;
 
 export function describeDatagrams(name: string, open: OpenHarness<DatagramsHarness>): void {
   describe(`${name} is Datagrams`, suiteOptions, () => {
@@ -29,55 +29,55 @@ function pause({ settle }: TestWorld, { clock }: DatagramsNode, delayMs: number)
   return settle(new Promise((resolve) => void clock.schedule(delayMs, resolve)));
 }
 
-/** Repeats until the receiver has heard what satisfies `wanted`. */
+/** Resends until `isDone`. */
 async function sendUntil(
   world: TestWorld,
   from: DatagramsNode,
   send: () => void,
-  wanted: () => boolean,
+  isDone: () => boolean,
 ): Promise<void> {
-  for (let repeats = 0; !wanted(); repeats++) {
-    assert.ok(repeats < repeatsMax, 'no datagram arrives');
+  for (let resends = 0; !isDone(); resends++) {
+    assert.ok(resends < resendsMax, 'no datagram arrives');
     send();
-    await pause(world, from, repeatMs);
+    await pause(world, from, resendMs);
   }
 }
 
 function collect({ datagrams }: DatagramsNode): { from: Identity; body: string }[] {
-  const heard: { from: Identity; body: string }[] = [];
-  datagrams.receive((from, body) => heard.push({ from, body: utf8Text(body) ?? '' }));
-  return heard;
+  const received: { from: Identity; body: string }[] = [];
+  datagrams.receive((from, body) => received.push({ from, body: utf8Text(body) ?? '' }));
+  return received;
 }
 
 function describeContents(open: OpenHarness<DatagramsHarness>): void {
   it('delivers the bytes together with the identity of the sender', async (t) => {
     const harness = await open(t);
     const [a, b] = [await harness.join('a'), await harness.join('b')];
-    const heard = collect(b);
+    const received = collect(b);
     await sendUntil(
       harness,
       a,
       () => a.datagrams.send(b.self, utf8.encode('hello')),
-      () => heard.length > 0,
+      () => received.length > 0,
     );
-    assert.equal(heard[0]?.body, 'hello');
-    assert.deepEqual(heard[0]?.from, a.self);
+    assert.equal(received[0]?.body, 'hello');
+    assert.deepEqual(received[0]?.from, a.self);
   });
 
-  it('works in both directions at the same time', async (t) => {
+  it('delivers in both directions at the same time', async (t) => {
     const harness = await open(t);
     const [a, b] = [await harness.join('a'), await harness.join('b')];
-    const [heardByA, heardByB] = [collect(a), collect(b)];
+    const [receivedByA, receivedByB] = [collect(a), collect(b)];
     const send = (): void => {
       a.datagrams.send(b.self, utf8.encode('to b'));
       b.datagrams.send(a.self, utf8.encode('to a'));
     };
-    await sendUntil(harness, a, send, () => heardByA.length > 0 && heardByB.length > 0);
-    assert.equal(heardByA[0]?.body, 'to a');
-    assert.equal(heardByB[0]?.body, 'to b');
+    await sendUntil(harness, a, send, () => receivedByA.length > 0 && receivedByB.length > 0);
+    assert.equal(receivedByA[0]?.body, 'to a');
+    assert.equal(receivedByB[0]?.body, 'to b');
   });
 
-  it('carries nothing at all, and as much as is allowed, but not more', async (t) => {
+  it('carries empty datagrams and the largest allowed one, and refuses a larger one', async (t) => {
     const harness = await open(t);
     const [a, b] = [await harness.join('a'), await harness.join('b')];
     const sizes = new Set<number>();
@@ -97,37 +97,37 @@ function describeContents(open: OpenHarness<DatagramsHarness>): void {
   it('sends what the buffer held at the time of the call', async (t) => {
     const harness = await open(t);
     const [a, b] = [await harness.join('a'), await harness.join('b')];
-    const heard = collect(b);
+    const received = collect(b);
     const send = (): void => {
       const buffer = utf8.encode('first');
       a.datagrams.send(b.self, buffer);
       buffer.fill(0);
     };
-    await sendUntil(harness, a, send, () => heard.length > 0);
-    assert.ok(heard.every(({ body }) => body === 'first'));
+    await sendUntil(harness, a, send, () => received.length > 0);
+    assert.ok(received.every(({ body }) => body === 'first'));
   });
 }
 
 function describeAddressing(open: OpenHarness<DatagramsHarness>): void {
-  it('delivers nothing that is meant for another node at the same address', async (t) => {
+  it('delivers no datagram that is addressed to another node id at the same address', async (t) => {
     const harness = await open(t);
     const [a, b] = [await harness.join('a'), await harness.join('b')];
-    const heard = collect(b);
-    const stranger = nodeIdFrom(new Uint8Array(16).fill(9));
+    const received = collect(b);
+    const otherId = nodeIdFrom(new Uint8Array(16).fill(9));
     const send = (): void => {
-      a.datagrams.send({ ...b.self, id: stranger }, utf8.encode('not for b'));
+      a.datagrams.send({ ...b.self, id: otherId }, utf8.encode('not for b'));
       a.datagrams.send(b.self, utf8.encode('for b'));
     };
-    await sendUntil(harness, a, send, () => heard.length >= 3);
-    assert.ok(heard.every(({ body }) => body === 'for b'));
+    await sendUntil(harness, a, send, () => received.length >= 3);
+    assert.ok(received.every(({ body }) => body === 'for b'));
   });
 
-  it('says nothing about an address where nobody listens', async (t) => {
+  it('reports no error for an address where no node listens', async (t) => {
     const harness = await open(t);
     const [a, b] = [await harness.join('a'), await harness.join('b')];
     await expectSuccess<void>(harness, (done) => b.datagrams.close(done));
-    a.datagrams.send(b.self, utf8.encode('anybody?'));
-    await pause(harness, a, repeatMs);
+    a.datagrams.send(b.self, utf8.encode('unreceived'));
+    await pause(harness, a, resendMs);
   });
 }
 
@@ -135,18 +135,18 @@ function describeClose(open: OpenHarness<DatagramsHarness>): void {
   it('delivers nothing after close, and sending then is harmless', async (t) => {
     const harness = await open(t);
     const [a, b] = [await harness.join('a'), await harness.join('b')];
-    const heard = collect(b);
+    const received = collect(b);
     await sendUntil(
       harness,
       a,
       () => a.datagrams.send(b.self, utf8.encode('one')),
-      () => heard.length > 0,
+      () => received.length > 0,
     );
     await expectSuccess<void>(harness, (done) => b.datagrams.close(done));
-    const before = heard.length;
+    const before = received.length;
     a.datagrams.send(b.self, utf8.encode('two'));
     b.datagrams.send(a.self, utf8.encode('three'));
-    await pause(harness, a, repeatMs);
-    assert.equal(heard.length, before);
+    await pause(harness, a, resendMs);
+    assert.equal(received.length, before);
   });
 }

@@ -1,6 +1,6 @@
 /**
- * Conformance of Files: calls on one path run in order, a replaced file is whole, a synced tail survives, no path
- * leaves the root.
+ * Conformance of Files: calls on one path run in order, a replace is atomic, a synced tail survives a crash, no path leaves
+ * the root.
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
@@ -19,9 +19,9 @@ import {
 
 export type FilesHarness = TestWorld & {
   readonly files: Files;
-  /** Loses the process (and, if the implementation can pretend it, the power), then opens the same root again. */
+  /** Crashes the process (with power loss, if the implementation can simulate it), then opens the same root again. */
   crash(): Promise<Files>;
-  /** Makes the disk full, and gives space back. Left out where it cannot be done. */
+  /** Makes the disk full, or frees space. Undefined if the implementation cannot do it. */
   full?(isFull: boolean): Promise<void>;
 };
 
@@ -53,7 +53,7 @@ export function describeFiles(name: string, open: OpenHarness<FilesHarness>): vo
 }
 
 function describeContents(open: OpenHarness<FilesHarness>): void {
-  it('reads what was replaced, and undefined where nothing is', async (t) => {
+  it('reads the last replaced content, and undefined for a missing file', async (t) => {
     const harness = await open(t);
     assert.equal(await content(harness, harness.files, 'a/b/c'), undefined);
     await replace(harness, harness.files, 'a/b/c', 'first');
@@ -64,7 +64,7 @@ function describeContents(open: OpenHarness<FilesHarness>): void {
     assert.equal(await content(harness, harness.files, 'a/b/d'), undefined);
   });
 
-  it('appends to the end, makes the file when missing, truncates', async (t) => {
+  it('appends to the end, creates a missing file, truncates', async (t) => {
     const harness = await open(t);
     const { files } = harness;
     await append(harness, files, 'log/1', 'one,');
@@ -117,7 +117,7 @@ function describeListing(open: OpenHarness<FilesHarness>): void {
 }
 
 function describePaths(open: OpenHarness<FilesHarness>): void {
-  it('refuses every path that is not plainly below the root', async (t) => {
+  it('refuses every path that is not below the root', async (t) => {
     const harness = await open(t);
     const { files } = harness;
     const bad = [
@@ -167,19 +167,19 @@ function describeOrder(open: OpenHarness<FilesHarness>): void {
       );
     };
     const reads: Promise<string | undefined>[] = [];
-    const look = () =>
+    const readBack = () =>
       reads.push(
         outcomeOf<Uint8Array | undefined>((done) => files.read('f', done)).then((seen) => utf8Text(unwrap(seen))),
       );
     note('replace', (done) => files.replace('f', utf8.encode('base'), done));
     for (let i = 0; i < 5; i++) note(`append ${i}`, (done) => files.append('f', utf8.encode(`,${i}`), done));
-    look();
+    readBack();
     note('sync', (done) => files.sync('f', done));
     note('truncate', (done) => files.truncate('f', 4, done));
     note('append', (done) => files.append('f', utf8.encode('!'), done));
-    look();
+    readBack();
     note('remove', (done) => files.remove('f', done));
-    look();
+    readBack();
     await harness.settle(Promise.all(calls));
     assert.deepEqual(await harness.settle(Promise.all(reads)), ['base,0,1,2,3,4', 'base!', undefined]);
     const appends = Array.from({ length: 5 }, (_, i) => `append ${i}`);
@@ -202,7 +202,7 @@ function describeOrder(open: OpenHarness<FilesHarness>): void {
 }
 
 function describeCrash(open: OpenHarness<FilesHarness>): void {
-  it('has what was replaced or synced after a crash, and of an unsynced tail at most a beginning', async (t) => {
+  it('has replaced and synced content after a crash, and at most a prefix of an unsynced tail', async (t) => {
     const harness = await open(t);
     const { files } = harness;
     await replace(harness, files, 'd/whole', 'acknowledged');
@@ -216,21 +216,21 @@ function describeCrash(open: OpenHarness<FilesHarness>): void {
     assert.ok(log.length <= 'synced|tail'.length);
   });
 
-  it('has the old file or the new one when a replacement is cut short, and no leftovers', async (t) => {
+  it('has the old or the new file after a crash during a replace, and no leftovers', async (t) => {
     const harness = await open(t);
-    const [old, young] = ['old'.repeat(10_000), 'new'.repeat(20_000)];
+    const [old, fresh] = ['old'.repeat(10_000), 'new'.repeat(20_000)];
     await replace(harness, harness.files, 'd/f', old);
-    harness.files.replace('d/f', utf8.encode(young), () => undefined);
+    harness.files.replace('d/f', utf8.encode(fresh), () => undefined);
     const again = await harness.settle(harness.crash());
     const found = await content(harness, again, 'd/f');
-    assert.ok(found === old || found === young, `neither old nor new, but ${found?.length} characters`);
+    assert.ok(found === old || found === fresh, `neither old nor new, but ${found?.length} characters`);
     assert.deepEqual(await names(harness, again, 'd'), ['f']);
     assert.deepEqual(await names(harness, again, ''), []);
   });
 }
 
 function describeFull(open: OpenHarness<FilesHarness>): void {
-  it('says STORE_FULL, keeps the old file, and writes again when there is space', async (t) => {
+  it('fails with STORE_FULL, keeps the old file, and writes again when there is space', async (t) => {
     const harness = await open(t);
     if (harness.full === undefined) {
       t.skip('this implementation cannot be made full');

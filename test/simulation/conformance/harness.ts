@@ -1,12 +1,12 @@
-/** Shared by all suites: how a port is opened and an outcome is awaited. Knows neither implementation. */
+/** Shared by all conformance suites: opens a port and awaits outcomes. Knows no implementation. */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import type { ErrorCode, Outcome } from '../../../src/base/errors.ts';
 
-/** Lets the world go on until the promise has settled. The real world goes on by itself, a simulated one is pumped. */
+/** Advances the world until the promise has settled. Real time advances by itself; a simulated world is stepped. */
 export type TestWorld = { readonly settle: <T>(promise: Promise<T>) => Promise<T> };
 
-/** Makes a fresh world for one test and registers its end with `t.after`. */
+/** Creates a new world for one test and registers its cleanup with `t.after`. */
 export type OpenHarness<Harness> = (t: TestContext) => Harness | Promise<Harness>;
 
 export const realWorld: TestWorld = { settle: (promise) => promise };
@@ -14,7 +14,7 @@ export const realWorld: TestWorld = { settle: (promise) => promise };
 /** Every test of a suite ends within this time, whatever the port does. */
 export const suiteOptions = { timeout: 60_000 };
 
-/** Observes one ending: called exactly once, and never before the call that received it has returned. */
+/** Awaits the outcome of a call; rejects if its callback runs twice, or before the call returns. */
 export function outcomeOf<T>(start: (done: (outcome: Outcome<T>) => void) => void): Promise<Outcome<T>> {
   return new Promise((resolve, reject) => {
     let returned = false;
@@ -34,7 +34,7 @@ export function unwrap<T>(outcome: Outcome<T>): T {
   return outcome.value;
 }
 
-/** Starts a call, lets the world go on, and gives its value. */
+/** Starts a call, advances the world, and returns its value. */
 export async function expectSuccess<T>(
   world: TestWorld,
   start: (done: (outcome: Outcome<T>) => void) => void,

@@ -1,4 +1,4 @@
-/** Helpers of the Registry suites: calls that settle, entries as text, watches that are checked. */
+/** Helpers of the Registry suites: calls that are awaited, entries as text, watches that are checked. */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import type { ErrorCode } from '../../../src/base/errors.ts';
@@ -20,15 +20,15 @@ import {
 } from '../../../src/base/registry.ts';
 import { type OpenHarness, type TestWorld, expectFailure, expectSuccess, utf8Text, utf8 } from './harness.ts';
 
-/** One key space for one test, with nothing in it, as two clients see it. */
+/** One empty key space for one test, and two clients of it. */
 export type RegistryHarness = TestWorld & {
   readonly registry: Registry;
   readonly other: Registry;
   readonly clock: Clock;
-  /** Forgets the history of everything before the present revision. Left out where it cannot be done. */
+  /** Compacts the history before the current revision. Undefined if the implementation cannot do it. */
   compact?(): Promise<void>;
-  /** Nothing is answered and nothing refused any more, and then again. Left out where it cannot be done. */
-  silence?(isSilent: boolean): Promise<void>;
+  /** Makes the registry stop replying, or reply again. Undefined if the implementation cannot do it. */
+  stopReplying?(isStopped: boolean): Promise<void>;
 };
 
 export const allKeys = withPrefix('');
@@ -57,8 +57,8 @@ export function formatEntries(entries: readonly RegistryEntry[]): string {
   return entries.map(({ key, value }) => `${key}=${utf8Text(value)}`).join(' ');
 }
 
-/** `+key=value` or `-key`, and the revision in front of what changed in it together. */
-function shownChanges(changes: readonly RegistryChange[]): string {
+/** `+key=value` or `-key` for each change of one revision. */
+function formatChanges(changes: readonly RegistryChange[]): string {
   return changes
     .map((change) =>
       change.kind === 'put' ? `+${change.entry.key}=${utf8Text(change.entry.value)}` : `-${change.key}`,
@@ -66,7 +66,7 @@ function shownChanges(changes: readonly RegistryChange[]): string {
     .join(' ');
 }
 
-/** A registry whose calls settle with the world. */
+/** A client of a registry whose calls are awaited in the world. */
 export class RegistryCaller {
   readonly #world: TestWorld;
   readonly registry: Registry;
@@ -143,7 +143,7 @@ export async function openRegistryScene(t: TestContext, open: OpenHarness<Regist
   };
 }
 
-/** Collects what a watch tells and holds it to what every watch must obey. */
+/** Records what a watch delivers and checks the rules of every watch. */
 export class WatchRecorder {
   /** One text for each revision. */
   readonly seen: string[] = [];
@@ -154,33 +154,33 @@ export class WatchRecorder {
   readonly #world: TestWorld;
   readonly #faults: string[] = [];
   #isCancelled = false;
-  #told: () => void = () => undefined;
+  #onDelivery: () => void = () => undefined;
 
   constructor(world: RegistryHarness, range: KeyRange, fromRevision: number) {
     this.#world = world;
     let returned = false;
     const cancel = world.registry.watch(range, fromRevision, {
       changed: (changes, revision) => {
-        this.#hold(returned, 'told of a change before the call returned');
-        this.#hold(!this.#isCancelled, 'told of a change after it was cancelled');
-        this.#hold(this.compactions.length === 0, 'told of a change after its end');
-        this.#hold(changes.length > 0, 'told of nothing');
+        this.#check(returned, 'delivered a change before the call returned');
+        this.#check(!this.#isCancelled, 'delivered a change after it was cancelled');
+        this.#check(this.compactions.length === 0, 'delivered a change after its end');
+        this.#check(changes.length > 0, 'delivered no change');
         const earliest = Math.max(fromRevision, (this.revisions.at(-1) ?? 0) + 1);
-        this.#hold(revision >= earliest, `told of revision ${revision}, expected ${earliest} or later`);
+        this.#check(revision >= earliest, `delivered revision ${revision}, expected ${earliest} or later`);
         const isOne = changes.every((change) => modRevisionOf(change) === revision);
-        this.#hold(isOne, `told of several revisions as ${revision}`);
+        this.#check(isOne, `delivered several revisions as ${revision}`);
         this.revisions.push(revision);
         this.changes.push(...changes);
-        this.seen.push(shownChanges(changes));
-        this.#told();
+        this.seen.push(formatChanges(changes));
+        this.#onDelivery();
       },
       compacted: (oldestRevision) => {
-        this.#hold(
+        this.#check(
           returned && !this.#isCancelled,
-          'told of its end before the call returned or after it was cancelled',
+          'reported its end before the call returned or after it was cancelled',
         );
         this.compactions.push(oldestRevision);
-        this.#told();
+        this.#onDelivery();
       },
     });
     returned = true;
@@ -190,26 +190,26 @@ export class WatchRecorder {
     };
   }
 
-  /** Waits until the watch has told enough. Fails if it has told something wrong. */
+  /** Waits until the watch has delivered enough. Fails if it broke a rule. */
   async until(isEnough: (watched: WatchRecorder) => boolean): Promise<void> {
     const enough = new Promise<void>((resolve) => {
-      this.#told = () => {
+      this.#onDelivery = () => {
         if (this.#faults.length > 0 || isEnough(this)) resolve();
       };
-      this.#told();
+      this.#onDelivery();
     });
     await this.#world.settle(enough);
     assert.deepEqual(this.#faults, []);
   }
 
-  /** Also finds what was told wrongly after the last wait. */
+  /** Fails if the watch broke a rule after the last wait. */
   end(): void {
     this.cancel();
     assert.deepEqual(this.#faults, []);
   }
 
-  /** A listener that throws would hurt the one who called it and not the test. */
-  #hold(isRight: boolean, fault: string): void {
+  /** Records a broken rule. A listener must not throw: that would fail the registry and not the test. */
+  #check(isRight: boolean, fault: string): void {
     if (!isRight) this.#faults.push(fault);
   }
 }

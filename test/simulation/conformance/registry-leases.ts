@@ -1,4 +1,4 @@
-/** Conformance of Registry: leases, their renewal, expiry and revocation. */
+/** Conformance of Registry: grant, renewal, expiry and revocation of leases. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { type LeaseId, type Registry, type RegistryChange, withPrefix } from '../../../src/base/registry.ts';
@@ -12,7 +12,7 @@ export function describeRegistryLeases(open: OpenHarness<RegistryHarness>): void
 }
 
 function describeExpiry(open: OpenHarness<RegistryHarness>): void {
-  it('ends a key by itself, not before its time; renewing keeps it beyond; a watch of its prefix sees it (DA-8)', async (t) => {
+  it('deletes the keys of a lease when it expires, not earlier; a renewal keeps them; a watch sees it (DA-8)', async (t) => {
     const { world, here, there, after, watch } = await openRegistryScene(t, open);
     const { lease, ttlMs } = await here.grant(1_000);
     const { revision } = await here.write(putOp('other/before'));
@@ -29,7 +29,7 @@ function describeExpiry(open: OpenHarness<RegistryHarness>): void {
     assert.equal(await here.contents(withPrefix('nodes/')), 'nodes/a=x nodes/stays=');
 
     await watched.until(({ seen }) => seen.length === 2);
-    assert.ok(world.clock.nowMs() - renewedMs >= ttlMs, 'it ended before its time');
+    assert.ok(world.clock.nowMs() - renewedMs >= ttlMs, 'the lease expired early');
     assert.deepEqual(watched.seen, ['+nodes/a=x +nodes/stays=', '-nodes/a']);
     assert.equal(await here.contents(), 'nodes/stays= other/before=');
 
@@ -46,7 +46,7 @@ function leaseOf(change: RegistryChange | undefined): LeaseId | undefined {
 }
 
 function describeRevoking(open: OpenHarness<RegistryHarness>): void {
-  it('revokes a lease with all its keys in one revision; doing so again is no error', async (t) => {
+  it('revokes a lease with all its keys in one revision; revoking it again is no error', async (t) => {
     const { here, there, watch } = await openRegistryScene(t, open);
     const { lease } = await here.grant(60_000);
     const { revision } = await here.write(putOp('b', '', lease), putOp('a', '', lease), putOp('c'));
@@ -63,7 +63,7 @@ function describeRevoking(open: OpenHarness<RegistryHarness>): void {
     await here.refuses('LEASE_EXPIRED', { then: [putOp('e', '', lease)] });
   });
 
-  it('lets go of a key that is written without the lease, or with another', async (t) => {
+  it('detaches a key that is written without the lease, or with another one', async (t) => {
     const { here } = await openRegistryScene(t, open);
     const first = (await here.grant(60_000)).lease;
     const second = (await here.grant(60_000)).lease;
@@ -80,11 +80,11 @@ function describeRevoking(open: OpenHarness<RegistryHarness>): void {
 }
 
 function describeTimes(open: OpenHarness<RegistryHarness>): void {
-  it('grants at least the time that was asked for, and says how much', async (t) => {
+  it('grants at least the requested time, and returns the granted one', async (t) => {
     const { world, here } = await openRegistryScene(t, open);
-    for (const askedMs of [1_000, 1_500, 32_000, 86_400_000]) {
-      const { lease, ttlMs } = await here.grant(askedMs);
-      assert.ok(ttlMs >= askedMs, `${ttlMs} for ${askedMs}`);
+    for (const requestedMs of [1_000, 1_500, 32_000, 86_400_000]) {
+      const { lease, ttlMs } = await here.grant(requestedMs);
+      assert.ok(ttlMs >= requestedMs, `${ttlMs} for ${requestedMs}`);
       assert.match(lease, /^\d+$/);
       assert.deepEqual(await here.keepAlive(lease), { ttlMs });
       await here.revoke(lease);

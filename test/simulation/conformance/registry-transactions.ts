@@ -15,7 +15,7 @@ import {
   formatEntries,
 } from './registry-harness.ts';
 
-function shownResults(results: readonly RegistryOpResult[]): string[] {
+function formatResults(results: readonly RegistryOpResult[]): string[] {
   return results.map((result) => {
     if (result.kind === 'put') return 'put';
     if (result.kind === 'delete') return `deleted ${result.deleted}`;
@@ -76,7 +76,7 @@ function describeComparisons(open: OpenHarness<RegistryHarness>): void {
     }
   });
 
-  it('executes one branch: the first if all comparisons hold, the other if one does not', async (t) => {
+  it('executes the first branch if all comparisons hold, the other one otherwise', async (t) => {
     const { here } = await openRegistryScene(t, open);
     await here.write(putOp('k', 'v'));
     const yes: RegistryCompare = { key: 'k', target: 'version', is: 'equal', than: 1 };
@@ -102,7 +102,7 @@ function describeComparisons(open: OpenHarness<RegistryHarness>): void {
       const otherwise = [putOp(`otherwise${index}`), readOp(withPrefix('no')), deleteOp('nothing')];
       const { succeeded, results } = await here.transact({ compare, then, otherwise });
       assert.equal(succeeded, expected, `row ${index}`);
-      assert.deepEqual(shownResults(results), expected ? ['put', 'k=v'] : ['put', '', 'deleted 0']);
+      assert.deepEqual(formatResults(results), expected ? ['put', 'k=v'] : ['put', '', 'deleted 0']);
       const written = (await here.range(allKeys)).entries.map(({ key }) => key).filter((key) => key !== 'k');
       assert.deepEqual(written, [expected ? `then${index}` : `otherwise${index}`]);
       await here.write(deleteOp(`then${index}`), deleteOp(`otherwise${index}`));
@@ -111,7 +111,7 @@ function describeComparisons(open: OpenHarness<RegistryHarness>): void {
 }
 
 function describeBranches(open: OpenHarness<RegistryHarness>): void {
-  it('lets each operation see those before it and none after it', async (t) => {
+  it('shows each operation the effects of those before it and none after it', async (t) => {
     const { here } = await openRegistryScene(t, open);
     await here.write(putOp('a', '1'), putOp('b', '1'), putOp('c', '1'));
     const { results, revision } = await here.write(
@@ -124,7 +124,7 @@ function describeBranches(open: OpenHarness<RegistryHarness>): void {
       deleteOp({ from: 'x', to: 'z' }),
       readOp(allKeys),
     );
-    assert.deepEqual(shownResults(results), [
+    assert.deepEqual(formatResults(results), [
       'a=1 b=1 c=1',
       'put',
       'put',
@@ -143,15 +143,15 @@ function describeBranches(open: OpenHarness<RegistryHarness>): void {
     assert.equal(await here.contents(), 'a=1 b=2 d=2');
   });
 
-  it('deletes whole ranges and counts', async (t) => {
+  it('deletes ranges and counts the deleted keys', async (t) => {
     const { here } = await openRegistryScene(t, open);
     await here.write(...['a', 'b', 'b/1', 'b/2', 'c'].map((key) => putOp(key)));
     const { results } = await here.write(deleteOp(withPrefix('b')), deleteOp({ from: 'c', to: 'a' }), deleteOp('a'));
-    assert.deepEqual(shownResults(results), ['deleted 3', 'deleted 0', 'deleted 1']);
+    assert.deepEqual(formatResults(results), ['deleted 3', 'deleted 0', 'deleted 1']);
     assert.equal(await here.contents(), 'c=');
   });
 
-  it('leaves nothing of a transaction that fails', async (t) => {
+  it('leaves no effect of a failed transaction', async (t) => {
     const { here } = await openRegistryScene(t, open);
     const { revision } = await here.write(putOp('a', '1'));
     await here.refuses('LEASE_EXPIRED', {
@@ -163,7 +163,7 @@ function describeBranches(open: OpenHarness<RegistryHarness>): void {
     });
     const after = await here.range();
     assert.deepEqual([formatEntries(after.entries), after.revision], ['a=1', revision]);
-    // A branch that is not taken may name what is not there.
+    // A branch that is not taken may name a lease that does not exist.
     assert.equal((await here.transact({ otherwise: [putOp('b', '2', '987654' as LeaseId)] })).succeeded, true);
   });
 }
@@ -184,7 +184,7 @@ async function increment(caller: RegistryCaller): Promise<void> {
 }
 
 function describeRaces(open: OpenHarness<RegistryHarness>): void {
-  it('lets one of many win who create the same key', async (t) => {
+  it('lets one of many concurrent creations of a key win', async (t) => {
     const { world, here, there } = await openRegistryScene(t, open);
     const tries = Array.from({ length: 20 }, (_, i) =>
       (i % 2 === 0 ? here : there).transact({
@@ -198,10 +198,10 @@ function describeRaces(open: OpenHarness<RegistryHarness>): void {
     assert.equal(winners.length, 1);
     assert.equal(await here.contents(), `k=${winners[0]}`);
     for (const { succeeded, results } of outcomes)
-      assert.deepEqual(shownResults(results), [succeeded ? 'put' : `k=${winners[0]}`]);
+      assert.deepEqual(formatResults(results), [succeeded ? 'put' : `k=${winners[0]}`]);
   });
 
-  it('loses no increment of clients that compare and swap', async (t) => {
+  it('loses no increment of concurrent compare-and-swap clients', async (t) => {
     const { world, here, there } = await openRegistryScene(t, open);
     const clients = [here, there, here].map(async (caller) => {
       for (let i = 0; i < 5; i++) await increment(caller);
@@ -210,7 +210,7 @@ function describeRaces(open: OpenHarness<RegistryHarness>): void {
     assert.equal(await here.contents(), 'counter=15');
   });
 
-  it('executes each of many calls at a time once, each with a revision of its own', async (t) => {
+  it('executes each of many concurrent calls once, each with its own revision', async (t) => {
     const { world, here } = await openRegistryScene(t, open);
     const calls = Array.from({ length: 100 }, (_, i) => here.write(putOp(`k${i}`, String(i))));
     const revisions = (await world.settle(Promise.all(calls))).map(({ revision }) => revision);

@@ -12,7 +12,7 @@ export function describeRegistryWatches(open: OpenHarness<RegistryHarness>): voi
 }
 
 function describeOrder(open: OpenHarness<RegistryHarness>): void {
-  it('tells from a revision on, that one included, what has been and what comes, of its range only', async (t) => {
+  it('delivers past and future changes of its range from a revision on, that one included', async (t) => {
     const { here, there, watch } = await openRegistryScene(t, open);
     await here.write(putOp('a/0'));
     const { revision } = await here.write(putOp('a/1', 'x'), putOp('b/1'));
@@ -39,7 +39,7 @@ function describeOrder(open: OpenHarness<RegistryHarness>): void {
     assert.deepEqual(watched.changes[2], { kind: 'delete', key: 'a/1', modRevision: revision + 2 });
   });
 
-  it('watches one key, and several watches of one client do not disturb each other', async (t) => {
+  it('delivers the changes of one key, independent of other watches of the client', async (t) => {
     const { here, watch } = await openRegistryScene(t, open);
     const { revision } = await here.write(putOp('start'));
     const one = watch(onlyKey('k'), revision + 1);
@@ -52,7 +52,7 @@ function describeOrder(open: OpenHarness<RegistryHarness>): void {
     assert.deepEqual(none.seen, []);
   });
 
-  it('keeps large changes of one revision together', async (t) => {
+  it('delivers large changes of one revision together', async (t) => {
     const { here, watch } = await openRegistryScene(t, open);
     const { revision } = await here.write(putOp('start'));
     const large = 'x'.repeat(700_000);
@@ -96,7 +96,7 @@ function describeBeginnings(open: OpenHarness<RegistryHarness>): void {
     );
   });
 
-  it('waits for a revision that is yet to come', async (t) => {
+  it('starts at a future revision', async (t) => {
     const { here, watch } = await openRegistryScene(t, open);
     const { revision } = await here.write(putOp('start'));
     const watched = watch(allKeys, revision + 3);
@@ -125,7 +125,7 @@ function describeBeginnings(open: OpenHarness<RegistryHarness>): void {
 }
 
 function describeEnds(open: OpenHarness<RegistryHarness>): void {
-  it('says nothing after it was cancelled; cancelling twice is harmless', async (t) => {
+  it('delivers nothing after it was cancelled; cancelling twice is harmless', async (t) => {
     const { here, watch } = await openRegistryScene(t, open);
     const { revision } = await here.write(putOp('a'));
     const cancelled = watch(allKeys, revision);
@@ -140,10 +140,10 @@ function describeEnds(open: OpenHarness<RegistryHarness>): void {
     assert.deepEqual([cancelled.seen, later.seen], [[], ['+a=']]);
   });
 
-  it('says that history is gone, once, and from there on misses nothing again', async (t) => {
+  it('reports compaction once, and a new watch from there misses nothing', async (t) => {
     const { world, here, watch } = await openRegistryScene(t, open);
     if (world.compact === undefined) {
-      t.skip('this implementation cannot be made to forget');
+      t.skip('this implementation cannot be compacted');
       return;
     }
     const { revision } = await here.write(putOp('a', '1'));
@@ -162,7 +162,7 @@ function describeEnds(open: OpenHarness<RegistryHarness>): void {
     await here.write(putOp('c', '4'));
     await fresh.until(({ seen }) => seen.length === 1);
     assert.deepEqual(fresh.seen, ['+c=4']);
-    // One that was not behind goes on.
+    // A watch that did not lag continues.
     await present.until(({ seen }) => seen.at(-1) === '+c=4');
     assert.deepEqual([old.seen, old.compactions.length, present.compactions.length], [[], 1, 0]);
   });

@@ -44,7 +44,7 @@ export function describeRegistry(name: string, open: OpenHarness<RegistryHarness
 }
 
 function describeKeys(open: OpenHarness<RegistryHarness>): void {
-  it('gives a key the revisions that created and changed it, and counts its versions', async (t) => {
+  it('records the revisions that created and changed a key, and counts its versions', async (t) => {
     const { here } = await openRegistryScene(t, open);
     assert.equal(await here.contents(), '');
     const first = await here.write(putOp('a', '1'));
@@ -103,7 +103,7 @@ function describeKeys(open: OpenHarness<RegistryHarness>): void {
     assert.equal(utf8Text((await here.entry('k'))?.value), 'before');
   });
 
-  it('shows every client what any other was told to be written', async (t) => {
+  it('shows every client the acknowledged writes of any other', async (t) => {
     const { here, there } = await openRegistryScene(t, open);
     for (let i = 0; i < 5; i++) {
       const { revision } = await here.write(putOp('n', String(i)));
@@ -112,7 +112,7 @@ function describeKeys(open: OpenHarness<RegistryHarness>): void {
     }
   });
 
-  it('answers stale reads, which catch up', async (t) => {
+  it('serves stale reads, which catch up', async (t) => {
     const { here, there, after } = await openRegistryScene(t, open);
     await here.write(putOp('a', '1'));
     let seen = '';
@@ -126,7 +126,7 @@ function describeKeys(open: OpenHarness<RegistryHarness>): void {
 }
 
 function describeRanges(open: OpenHarness<RegistryHarness>): void {
-  it('reads from (included) to (excluded), at most limit, and says if there is more', async (t) => {
+  it('reads from (included) to (excluded), at most limit, and reports if there is more', async (t) => {
     const { here } = await openRegistryScene(t, open);
     await here.write(...['a', 'b', 'b/1', 'b/2', 'c'].map((key) => putOp(key)));
     const keys = async (range: KeyRange, limit = 10): Promise<string> => {
@@ -157,7 +157,7 @@ function describeRanges(open: OpenHarness<RegistryHarness>): void {
     );
   });
 
-  it('can be read page by page, whatever fits into a page', async (t) => {
+  it('is read page by page, whatever fits into a page', async (t) => {
     const { here } = await openRegistryScene(t, open);
     const keys = Array.from({ length: 1_000 }, (_, i) => `k${String(i).padStart(4, '0')}`);
     for (let i = 0; i < keys.length; i += 100) await here.write(...keys.slice(i, i + 100).map((key) => putOp(key)));
@@ -173,7 +173,7 @@ function describeRanges(open: OpenHarness<RegistryHarness>): void {
 }
 
 function describeArguments(open: OpenHarness<RegistryHarness>): void {
-  it('refuses what is too large or malformed, and does nothing', async (t) => {
+  it('refuses a transaction that is too large or malformed, without an effect', async (t) => {
     const { here } = await openRegistryScene(t, open);
     const { revision } = await here.write(putOp('before'));
     const { keyBytesMax, valueBytesMax, transactionOpsMax } = registryLimits;
@@ -197,7 +197,7 @@ function describeArguments(open: OpenHarness<RegistryHarness>): void {
     assert.deepEqual([formatEntries(after.entries), after.revision], ['before=', revision]);
   });
 
-  it('takes the longest key and the largest number of operations', async (t) => {
+  it('accepts the longest key and the largest number of operations', async (t) => {
     const { here } = await openRegistryScene(t, open);
     const key = 'k'.repeat(registryLimits.keyBytesMax);
     await here.write(putOp(key, 'v'));
@@ -213,7 +213,7 @@ function describeArguments(open: OpenHarness<RegistryHarness>): void {
     assert.equal((await here.range(withPrefix('x'))).entries.length, many.length);
   });
 
-  it('refuses a limit that is none, and a range that has no UTF-8 form', async (t) => {
+  it('refuses an invalid limit, and a range that has no UTF-8 form', async (t) => {
     const { world, here } = await openRegistryScene(t, open);
     const refused = (range: KeyRange, options: RangeOptions): Promise<void> =>
       expectFailure<RangeResult>(world, 'BAD_ARGUMENT', (done) => here.registry.range(range, options, done));
@@ -224,21 +224,21 @@ function describeArguments(open: OpenHarness<RegistryHarness>): void {
 }
 
 function describeSilence(open: OpenHarness<RegistryHarness>): void {
-  it('ends every call within its time when nobody answers, and works again later', async (t) => {
+  it('ends every call within its timeout when the registry does not reply, and works again later', async (t) => {
     const { world, here } = await openRegistryScene(t, open);
-    if (world.silence === undefined) {
-      t.skip('this implementation cannot be made silent');
+    if (world.stopReplying === undefined) {
+      t.skip('this implementation cannot stop replying');
       return;
     }
     const { lease } = await here.grant(60_000);
     await here.write(putOp('before'));
-    await world.settle(world.silence(true));
+    await world.settle(world.stopReplying(true));
     const options = { timeoutMs: 700 };
     const startMs = world.clock.nowMs();
     const calls: Promise<Outcome<unknown>>[] = [
       outcomeOf<RangeResult>((done) => here.registry.range(allKeys, options, done)),
       outcomeOf<TransactionResult>((done) =>
-        here.registry.transact(buildTransaction({ then: [putOp('doubtful')] }), options, done),
+        here.registry.transact(buildTransaction({ then: [putOp('uncertain')] }), options, done),
       ),
       outcomeOf((done) => here.registry.grant(1_000, options, done)),
       outcomeOf((done) => here.registry.keepAlive(lease, options, done)),
@@ -246,16 +246,19 @@ function describeSilence(open: OpenHarness<RegistryHarness>): void {
     ];
     const outcomes = await world.settle(Promise.all(calls));
     const tookMs = world.clock.nowMs() - startMs;
-    assert.ok(tookMs <= 10 * options.timeoutMs, `the calls took ${tookMs} ms, and were given ${options.timeoutMs}`);
+    assert.ok(
+      tookMs <= 10 * options.timeoutMs,
+      `the calls took ${tookMs} ms, with a timeout of ${options.timeoutMs} ms`,
+    );
     for (const outcome of outcomes) {
       const code = outcome.ok ? 'success' : outcome.error.code;
       assert.ok(['DEADLINE', 'NETWORK_TIMEOUT', 'NO_QUORUM'].includes(code), code);
     }
 
-    await world.settle(world.silence(false));
+    await world.settle(world.stopReplying(false));
     await here.write(putOp('after'));
     assert.equal((await here.entry('before'))?.version, 1);
-    // It may have happened, but not twice.
-    assert.ok(((await here.entry('doubtful'))?.version ?? 1) === 1);
+    // The write may have taken effect, but not twice.
+    assert.ok(((await here.entry('uncertain'))?.version ?? 1) === 1);
   });
 }

@@ -1,4 +1,4 @@
-/** Conformance of Runners: everything Threads promise, plus the lifetime limit. */
+/** Conformance of Runners: all rules of Threads, plus the lifetime limit. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { RunnerLimits, Runners } from '../../../src/base/ports.ts';
@@ -7,22 +7,22 @@ import { type StartProgram, describeProgramPort, startTestProgram } from './thre
 
 export type RunnersHarness = TestWorld & { readonly runners: Runners };
 
-const roomy: RunnerLimits = { memoryBytesMax: 512 * 2 ** 20, lifetimeMsMax: 50_000, network: false };
+const highLimits: RunnerLimits = { memoryBytesMax: 512 * 2 ** 20, lifetimeMsMax: 50_000, network: false };
 
 export function describeRunners(name: string, open: OpenHarness<RunnersHarness>): void {
   describe(`${name} is Runners`, suiteOptions, () => {
     describeProgramPort(async (t) => {
       const { runners, settle } = await open(t);
-      return { settle, start: (spec, events) => runners.start({ ...spec, limits: roomy }, events) };
+      return { settle, start: (spec, events) => runners.start({ ...spec, limits: highLimits }, events) };
     });
     describeLifetime(open);
   });
 }
 
 function describeLifetime(open: OpenHarness<RunnersHarness>): void {
-  it('ends a program that outlives its limit, and says so', async (t) => {
+  it('ends a program that outlives its limit, with that reason', async (t) => {
     const { runners, settle } = await open(t);
-    const limits: RunnerLimits = { ...roomy, lifetimeMsMax: 50 };
+    const limits: RunnerLimits = { ...highLimits, lifetimeMsMax: 50 };
     const start: StartProgram = (spec, events) => runners.start({ ...spec, limits }, events);
     const { running, exited } = startTestProgram({ settle, start }, 'quiet');
     assert.match(await settle(exited), /lifetime/);

@@ -17,28 +17,28 @@ import {
 
 export type StoreHarness = TestWorld & {
   readonly store: RowStore;
-  /** Opens again what was closed before. */
+  /** Opens the closed store again. */
   reopen(): Promise<RowStore>;
-  /** Loses the process (and, if the implementation can pretend it, the power), then opens again. */
+  /** Crashes the process (with power loss, if the implementation can simulate it), then opens the store again. */
   crash(): Promise<RowStore>;
-  /** Makes the disk full, and gives space back. Left out where it cannot be done. */
+  /** Makes the disk full, or frees space. Undefined if the implementation cannot do it. */
   full?(isFull: boolean): Promise<void>;
-  /** Damages the stored value of that key behind the store's back. Left out where it cannot be done. */
+  /** Corrupts the stored value of a key on the disk. Undefined if the implementation cannot do it. */
   corrupt?(key: string): Promise<void>;
 };
 
-const everything = { from: '', to: '\u{10ffff}', limit: 10_000 };
+const allKeys = { from: '', to: '\u{10ffff}', limit: 10_000 };
 
 function put(key: string, value: string): StoreWrite {
   return { key, value: utf8.encode(value) };
 }
 
-function shown(entries: readonly StoreEntry[]): string[] {
+function formatEntries(entries: readonly StoreEntry[]): string[] {
   return entries.map(({ key, value }) => `${key}=${utf8Text(value)}`);
 }
 
-async function contents(world: TestWorld, store: Store, range = everything): Promise<string[]> {
-  return shown(await expectSuccess<readonly StoreEntry[]>(world, (done) => store.read(range, done)));
+async function contents(world: TestWorld, store: Store, range = allKeys): Promise<string[]> {
+  return formatEntries(await expectSuccess<readonly StoreEntry[]>(world, (done) => store.read(range, done)));
 }
 
 function write(world: TestWorld, store: RowStore, ...batch: (StoreWrite | StoreRows)[]): Promise<void> {
@@ -58,7 +58,7 @@ export function describeStore(name: string, open: OpenHarness<StoreHarness>): vo
 }
 
 function describeValues(open: OpenHarness<StoreHarness>): void {
-  it('gives back what was written; null removes; the last write of a batch wins', async (t) => {
+  it('reads written values; null removes; the last write of a batch wins', async (t) => {
     const harness = await open(t);
     const { store } = harness;
     assert.deepEqual(await contents(harness, store), []);
@@ -76,7 +76,7 @@ function describeValues(open: OpenHarness<StoreHarness>): void {
     assert.deepEqual(await contents(harness, store), ['a=y', 'c=3']);
   });
 
-  it('takes rows that are packed behind a prefix, in the order of the batch', async (t) => {
+  it('writes rows that are packed under a prefix, in the order of the batch', async (t) => {
     const harness = await open(t);
     const { store } = harness;
     const rows = (prefix: string, ...writes: StoreWrite[]): StoreRows => ({ prefix, packed: packRows(writes) });
@@ -103,7 +103,7 @@ function describeValues(open: OpenHarness<StoreHarness>): void {
         done,
       ),
     );
-    const entries = await expectSuccess<readonly StoreEntry[]>(harness, (done) => harness.store.read(everything, done));
+    const entries = await expectSuccess<readonly StoreEntry[]>(harness, (done) => harness.store.read(allKeys, done));
     assert.deepEqual(
       entries.map(({ key }) => key),
       ['empty', 'large'],
@@ -119,7 +119,7 @@ function describeValues(open: OpenHarness<StoreHarness>): void {
     const written = outcomeOf<void>((done) => harness.store.write([{ key: 'k', value: mine.subarray(0, 6) }], done));
     mine.fill(0x78);
     unwrap(await harness.settle(written));
-    const [entry] = await expectSuccess<readonly StoreEntry[]>(harness, (done) => harness.store.read(everything, done));
+    const [entry] = await expectSuccess<readonly StoreEntry[]>(harness, (done) => harness.store.read(allKeys, done));
     assert.equal(utf8Text(entry?.value), 'before');
     entry?.value.fill(0x78);
     assert.deepEqual(await contents(harness, harness.store), ['k=before']);
@@ -157,7 +157,7 @@ function describeRanges(open: OpenHarness<StoreHarness>): void {
 }
 
 function describeArguments(open: OpenHarness<StoreHarness>): void {
-  it('refuses a batch with a key that has no UTF-8 form, whole, and keeps its neighbours', async (t) => {
+  it('refuses a whole batch with a key that has no UTF-8 form, and keeps other batches', async (t) => {
     const harness = await open(t);
     const batches = [[put('1', 'a')], [put('2', 'b'), put('\ud800', 'c')], [put('3', 'd')]];
     const outcomes = await harness.settle(
@@ -170,7 +170,7 @@ function describeArguments(open: OpenHarness<StoreHarness>): void {
     assert.deepEqual(await contents(harness, harness.store), ['1=a', '3=d']);
   });
 
-  it('refuses a limit that is no count', async (t) => {
+  it('refuses an invalid limit', async (t) => {
     const harness = await open(t);
     for (const limit of [-1, 1.5, Number.NaN]) {
       await expectFailure<readonly StoreEntry[]>(harness, 'BAD_ARGUMENT', (done) =>
@@ -181,7 +181,7 @@ function describeArguments(open: OpenHarness<StoreHarness>): void {
 }
 
 function describeOrder(open: OpenHarness<StoreHarness>): void {
-  it('ends calls in the order in which they were made, and a read sees every write before it', async (t) => {
+  it('ends calls in their order, and a read sees every write before it', async (t) => {
     const harness = await open(t);
     const { store } = harness;
     const order: string[] = [];
@@ -196,7 +196,7 @@ function describeOrder(open: OpenHarness<StoreHarness>): void {
         ),
         outcomeOf<readonly StoreEntry[]>((done) =>
           store.read({ from: 'n', to: 'o', limit: 1 }, (outcome) => {
-            order.push(`r${i}:${shown(unwrap(outcome)).join()}`);
+            order.push(`r${i}:${formatEntries(unwrap(outcome)).join()}`);
             done(outcome);
           }),
         ),
@@ -208,14 +208,14 @@ function describeOrder(open: OpenHarness<StoreHarness>): void {
 }
 
 function describeDurability(open: OpenHarness<StoreHarness>): void {
-  it('has everything after close and open', async (t) => {
+  it('has all data after close and open', async (t) => {
     const harness = await open(t);
     await write(harness, harness.store, put('a', '1'), put('b', '2'));
     await expectSuccess<void>(harness, (done) => harness.store.close(done));
     assert.deepEqual(await contents(harness, await harness.settle(harness.reopen())), ['a=1', 'b=2']);
   });
 
-  it('keeps what was acknowledged through a crash, and of the rest whole batches or nothing', async (t) => {
+  it('keeps acknowledged writes through a crash, and other batches completely or not at all', async (t) => {
     const harness = await open(t);
     for (let i = 0; i < 10; i++) await write(harness, harness.store, put(`acknowledged${i}`, 'yes'));
     for (let i = 0; i < 10; i++) {
@@ -234,7 +234,7 @@ function describeDurability(open: OpenHarness<StoreHarness>): void {
 }
 
 function describeClose(open: OpenHarness<StoreHarness>): void {
-  it('finishes what was asked before close, and refuses what comes after', async (t) => {
+  it('finishes calls made before close, and refuses later ones', async (t) => {
     const harness = await open(t);
     const { store } = harness;
     const order: string[] = [];
@@ -242,7 +242,7 @@ function describeClose(open: OpenHarness<StoreHarness>): void {
     for (let i = 0; i < 5; i++) store.write([put(`k${i}`, 'v')], note(`write ${i}`));
     const closed = outcomeOf<void>((done) => store.close(done)).then(note('close'));
     const late = outcomeOf<void>((done) => store.write([put('late', 'v')], done));
-    const lateRead = outcomeOf<readonly StoreEntry[]>((done) => store.read(everything, done));
+    const lateRead = outcomeOf<readonly StoreEntry[]>((done) => store.read(allKeys, done));
     const [, lateOutcome, lateReadOutcome] = await harness.settle(Promise.all([closed, late, lateRead]));
     assert.deepEqual([lateOutcome.ok, lateReadOutcome.ok], [false, false]);
     assert.deepEqual(order, [
@@ -260,7 +260,7 @@ function describeClose(open: OpenHarness<StoreHarness>): void {
 }
 
 function describeFaults(open: OpenHarness<StoreHarness>): void {
-  it('says STORE_FULL, still reads, and writes again when there is space', async (t) => {
+  it('fails with STORE_FULL, still reads, and writes again when there is space', async (t) => {
     const harness = await open(t);
     if (harness.full === undefined) {
       t.skip('this implementation cannot be made full');
@@ -273,24 +273,22 @@ function describeFaults(open: OpenHarness<StoreHarness>): void {
     assert.deepEqual(await contents(harness, harness.store), ['before=1']);
     await harness.settle(harness.full(false));
     await write(harness, harness.store, put('after', '3'), { key: 'large', value: large.value });
-    const entries = await expectSuccess<readonly StoreEntry[]>(harness, (done) => harness.store.read(everything, done));
+    const entries = await expectSuccess<readonly StoreEntry[]>(harness, (done) => harness.store.read(allKeys, done));
     assert.deepEqual(
       entries.map(({ key, value }) => `${key} ${value.length}`),
       ['after 1', 'before 1', 'large 3000000'],
     );
   });
 
-  it('says STORE_CORRUPT instead of giving damaged bytes', async (t) => {
+  it('fails with STORE_CORRUPT instead of returning corrupt bytes', async (t) => {
     const harness = await open(t);
     if (harness.corrupt === undefined) {
-      t.skip('this implementation cannot be damaged');
+      t.skip('this implementation cannot be corrupted');
       return;
     }
     await write(harness, harness.store, put('a', 'good'), put('b', 'soon bad'), put('c', 'good'));
     await harness.settle(harness.corrupt('b'));
-    await expectFailure<readonly StoreEntry[]>(harness, 'STORE_CORRUPT', (done) =>
-      harness.store.read(everything, done),
-    );
+    await expectFailure<readonly StoreEntry[]>(harness, 'STORE_CORRUPT', (done) => harness.store.read(allKeys, done));
     assert.deepEqual(await contents(harness, harness.store, { from: 'a', to: 'b', limit: 9 }), ['a=good']);
     await write(harness, harness.store, put('b', 'repaired'));
     assert.deepEqual(await contents(harness, harness.store), ['a=good', 'b=repaired', 'c=good']);

@@ -28,17 +28,17 @@ export type StreamsNode = {
   readonly self: Identity;
   readonly streams: Streams;
   readonly clock: Clock;
-  /** Ends the node without a word to anybody; its host lives on. */
+  /** Kills the process of the node; its host stays up. */
   kill(): Promise<void>;
 };
 export type StreamsHarness = TestWorld & {
-  /** A new member of one and the same cluster; all can reach each other. */
+  /** Adds a node to the same cluster; all nodes can reach each other. */
   join(name: string): Promise<StreamsNode>;
-  /** Starts a killed node again, at the same address, with the next generation. */
+  /** Restarts a killed node at the same address with the next generation. */
   restart(node: StreamsNode): Promise<StreamsNode>;
 };
 
-const patienceMs = 10_000;
+const timeoutMsMax = 10_000;
 
 export type StreamsPair = { readonly harness: StreamsHarness; readonly a: StreamsNode; readonly b: StreamsNode };
 
@@ -47,7 +47,7 @@ export async function openStreamsPair(open: OpenHarness<StreamsHarness>, t: Test
   return { harness, a: await harness.join('a'), b: await harness.join('b') };
 }
 
-/** Answers with what it was asked; everything else can be replaced. */
+/** A service that echoes requests; each part can be replaced. */
 export function serviceWith(parts: Partial<StreamService>): StreamService {
   return {
     request: (_from, body, _remainingMs, reply) => reply(success(body)),
@@ -58,7 +58,12 @@ export function serviceWith(parts: Partial<StreamService>): StreamService {
 }
 
 /** The body is only valid during the call, so the outcome holds a copy. */
-function asks(from: StreamsNode, to: Address, body: Uint8Array, timeoutMs = patienceMs): Promise<Outcome<Uint8Array>> {
+function requestFrom(
+  from: StreamsNode,
+  to: Address,
+  body: Uint8Array,
+  timeoutMs = timeoutMsMax,
+): Promise<Outcome<Uint8Array>> {
   return outcomeOf((done) => {
     from.streams.request(to, body, timeoutMs, (outcome) => done(outcome.ok ? success(outcome.value.slice()) : outcome));
   });
@@ -93,23 +98,23 @@ function describeRequests(open: OpenHarness<StreamsHarness>): void {
         }),
       );
     }
-    assert.equal(utf8Text(unwrap(await harness.settle(asks(a, b.self, utf8.encode('hello'))))), 'hello to b');
-    assert.equal(utf8Text(unwrap(await harness.settle(asks(b, a.self, utf8.encode('hello'))))), 'hello to a');
+    assert.equal(utf8Text(unwrap(await harness.settle(requestFrom(a, b.self, utf8.encode('hello'))))), 'hello to b');
+    assert.equal(utf8Text(unwrap(await harness.settle(requestFrom(b, a.self, utf8.encode('hello'))))), 'hello to a');
     assert.deepEqual(callers, [a.self.name, b.self.name]);
   });
 
   it('matches many replies to their requests, whatever their order', async (t) => {
     const { harness, a, b } = await openStreamsPair(open, t);
-    const held: (() => void)[] = [];
+    const pending: (() => void)[] = [];
     const request: StreamService['request'] = (_from, body, _remainingMs, reply) => {
       const value = body.slice();
-      held.push(() => reply(success(value)));
-      if (held.length === 300) for (const release of held.toReversed()) release();
+      pending.push(() => reply(success(value)));
+      if (pending.length === 300) for (const release of pending.toReversed()) release();
     };
     b.streams.serve(serviceWith({ request }));
-    const asked = Array.from({ length: 300 }, (_, i) => asks(a, b.self, utf8.encode(`question ${i}`)));
-    const outcomes = await harness.settle(Promise.all(asked));
-    for (const [i, outcome] of outcomes.entries()) assert.equal(utf8Text(unwrap(outcome)), `question ${i}`);
+    const requested = Array.from({ length: 300 }, (_, i) => requestFrom(a, b.self, utf8.encode(`request ${i}`)));
+    const outcomes = await harness.settle(Promise.all(requested));
+    for (const [i, outcome] of outcomes.entries()) assert.equal(utf8Text(unwrap(outcome)), `request ${i}`);
   });
 
   it('carries empty and large bodies, and does not need the buffer after the call', async (t) => {
@@ -118,15 +123,15 @@ function describeRequests(open: OpenHarness<StreamsHarness>): void {
     for (const size of [0, 1, 40_000, 300_000, 2_000_000]) {
       const body = Uint8Array.from({ length: size }, (_, i) => (i * 31) >>> 3);
       const expected = body.slice();
-      const asked = asks(a, b.self, body);
+      const requested = requestFrom(a, b.self, body);
       body.fill(0);
-      const outcome = unwrap(await harness.settle(asked));
+      const outcome = unwrap(await harness.settle(requested));
       assert.equal(outcome.length, size);
       assert.ok(outcome.every((byte, i) => byte === expected[i]));
     }
   });
 
-  it('tells the other side how much time is left', async (t) => {
+  it('passes the remaining time to the other side', async (t) => {
     const { harness, a, b } = await openStreamsPair(open, t);
     const remaining: number[] = [];
     const request: StreamService['request'] = (_from, body, remainingMs, reply) => {
@@ -134,24 +139,24 @@ function describeRequests(open: OpenHarness<StreamsHarness>): void {
       reply(success(body));
     };
     b.streams.serve(serviceWith({ request }));
-    await harness.settle(asks(a, b.self, utf8.encode('x'), 5_000));
-    await harness.settle(asks(a, b.self, utf8.encode('x'), 5_000));
+    await harness.settle(requestFrom(a, b.self, utf8.encode('x'), 5_000));
+    await harness.settle(requestFrom(a, b.self, utf8.encode('x'), 5_000));
     assert.ok(remaining.every((ms) => ms > 0 && ms <= 5_000));
   });
 }
 
 function describeFailures(open: OpenHarness<StreamsHarness>): void {
-  it('carries the code and the text of an error', async (t) => {
+  it('carries code, message and stateChanged of an error', async (t) => {
     const { harness, a, b } = await openStreamsPair(open, t);
     const error = new RemusterError('NOT_LEADER', 'ask c', 'yes');
     b.streams.serve(serviceWith({ request: (_from, _body, _ms, reply) => reply({ ok: false, error }) }));
-    const outcome = await harness.settle(asks(a, b.self, utf8.encode('x')));
+    const outcome = await harness.settle(requestFrom(a, b.self, utf8.encode('x')));
     assert.ok(!outcome.ok);
     assert.deepEqual([outcome.error.code, outcome.error.stateChanged], ['NOT_LEADER', 'yes']);
     assert.equal(outcome.error.message, 'ask c');
   });
 
-  it('says INTERNAL, and nothing else, when a handler throws; and goes on', async (t) => {
+  it('fails with INTERNAL and no details when a handler throws, and keeps serving', async (t) => {
     const { harness, a, b } = await openStreamsPair(open, t);
     b.streams.serve(
       serviceWith({
@@ -161,16 +166,16 @@ function describeFailures(open: OpenHarness<StreamsHarness>): void {
         },
       }),
     );
-    const outcome = await harness.settle(asks(a, b.self, utf8.encode('throw')));
+    const outcome = await harness.settle(requestFrom(a, b.self, utf8.encode('throw')));
     assert.ok(!outcome.ok);
     assert.equal(outcome.error.code, 'INTERNAL');
     assert.doesNotMatch(outcome.error.message, /secret/);
-    assert.equal(utf8Text(unwrap(await harness.settle(asks(a, b.self, utf8.encode('fine'))))), 'fine');
+    assert.equal(utf8Text(unwrap(await harness.settle(requestFrom(a, b.self, utf8.encode('fine'))))), 'fine');
   });
 }
 
 function describeEndings(open: OpenHarness<StreamsHarness>): void {
-  it('ends with DEADLINE when nobody answers in time; a late reply is ignored', async (t) => {
+  it('ends with DEADLINE without a reply in time, and ignores a late reply', async (t) => {
     const { harness, a, b } = await openStreamsPair(open, t);
     const late: (() => void)[] = [];
     const request: StreamService['request'] = (_from, body, _ms, reply) => {
@@ -178,19 +183,19 @@ function describeEndings(open: OpenHarness<StreamsHarness>): void {
       else late.push(() => reply(success(utf8.encode('late'))));
     };
     b.streams.serve(serviceWith({ request }));
-    await harness.settle(asks(a, b.self, utf8.encode('now')));
+    await harness.settle(requestFrom(a, b.self, utf8.encode('now')));
     await expectFailure<Uint8Array>(harness, 'DEADLINE', (done) =>
       a.streams.request(b.self, utf8.encode('never'), 60, done),
     );
     for (const release of late) release();
-    assert.equal(utf8Text(unwrap(await harness.settle(asks(a, b.self, utf8.encode('now'))))), 'now');
+    assert.equal(utf8Text(unwrap(await harness.settle(requestFrom(a, b.self, utf8.encode('now'))))), 'now');
   });
 
   it('ends with CANCELLED when cancelled, once; cancelling late or twice is harmless', async (t) => {
     const { harness, a, b } = await openStreamsPair(open, t);
     b.streams.serve(serviceWith({ request: () => undefined }));
     await expectFailure<Uint8Array>(harness, 'CANCELLED', (done) => {
-      const cancel = a.streams.request(b.self, utf8.encode('x'), patienceMs, done);
+      const cancel = a.streams.request(b.self, utf8.encode('x'), timeoutMsMax, done);
       a.clock.schedule(20, () => {
         cancel();
         cancel();
@@ -200,33 +205,33 @@ function describeEndings(open: OpenHarness<StreamsHarness>): void {
     await pause(harness, a, 30);
   });
 
-  it('ends in time for whoever asks again while the loss of the connection is being told', async (t) => {
+  it('ends a request in time that is sent while the loss of the connection is reported', async (t) => {
     const { harness, a, b } = await openStreamsPair(open, t);
-    let ask: (again: Uint8Array) => void = () => undefined;
+    let resend: (body: Uint8Array) => void = () => undefined;
     const again = outcomeOf<Uint8Array>((done) => {
-      ask = (body) => void a.streams.request(b.self, body, 2_000, done);
+      resend = (body) => void a.streams.request(b.self, body, 2_000, done);
     });
     const arrived = new Promise<void>((resolve) => b.streams.serve(serviceWith({ request: () => resolve() })));
     const first = outcomeOf<Uint8Array>((done) => {
-      a.streams.request(b.self, utf8.encode('x'), patienceMs, (outcome) => {
-        ask(utf8.encode('again'));
+      a.streams.request(b.self, utf8.encode('x'), timeoutMsMax, (outcome) => {
+        resend(utf8.encode('again'));
         done(outcome);
       });
     });
     await harness.settle(arrived);
     await harness.settle(b.kill());
     const outcome = await harness.settle(first);
-    assert.ok(!outcome.ok && outcome.error.code === 'NETWORK_TIMEOUT', 'nobody knows what became of it');
+    assert.ok(!outcome.ok && outcome.error.code === 'NETWORK_TIMEOUT', 'its outcome is unknown');
     const back = await harness.settle(harness.restart(b));
     back.streams.serve(serviceWith({}));
     const second = await harness.settle(again);
     if (!second.ok) assert.equal(second.error.code, 'UNREACHABLE', 'it was not sent');
   });
 
-  it('can be cancelled before there is a connection', async (t) => {
+  it('is cancelled before there is a connection', async (t) => {
     const { harness, a, b } = await openStreamsPair(open, t);
     await expectFailure<Uint8Array>(harness, 'CANCELLED', (done) => {
-      const cancel = a.streams.request(b.self, utf8.encode('x'), patienceMs, done);
+      const cancel = a.streams.request(b.self, utf8.encode('x'), timeoutMsMax, done);
       cancel();
     });
   });
@@ -239,7 +244,7 @@ function describeEndings(open: OpenHarness<StreamsHarness>): void {
     };
     b.streams.serve(serviceWith({ request }));
     for (const word of ['one', 'two', 'three']) {
-      assert.equal(utf8Text(unwrap(await harness.settle(asks(a, b.self, utf8.encode(word))))), word);
+      assert.equal(utf8Text(unwrap(await harness.settle(requestFrom(a, b.self, utf8.encode(word))))), word);
     }
   });
 }
@@ -247,40 +252,40 @@ function describeEndings(open: OpenHarness<StreamsHarness>): void {
 function describeNotify(open: OpenHarness<StreamsHarness>): void {
   it('delivers one-way messages in order', async (t) => {
     const { harness, a, b } = await openStreamsPair(open, t);
-    const heard: string[] = [];
+    const received: string[] = [];
     const all = new Promise<void>((resolve) => {
       b.streams.serve(
-        serviceWith({ notify: (_from, body) => void (heard.push(utf8Text(body) ?? '') === 100 && resolve()) }),
+        serviceWith({ notify: (_from, body) => void (received.push(utf8Text(body) ?? '') === 100 && resolve()) }),
       );
     });
     for (let i = 0; i < 100; i++) assert.equal(a.streams.notify(b.self, utf8.encode(String(i))), true);
     await harness.settle(all);
     assert.deepEqual(
-      heard,
+      received,
       Array.from({ length: 100 }, (_, i) => String(i)),
     );
   });
 
-  it('refuses when the queue is full, and says when there is room again', async (t) => {
+  it('refuses a one-way message when the queue is full, and reports when it has space again', async (t) => {
     const { harness, a, b } = await openStreamsPair(open, t);
     b.streams.serve(serviceWith({}));
-    await harness.settle(asks(a, b.self, utf8.encode('connect first')));
+    await harness.settle(requestFrom(a, b.self, utf8.encode('connect first')));
     const body = new Uint8Array(30_000);
-    let taken = 0;
-    while (taken < 100_000 && a.streams.notify(b.self, body)) taken += 1;
-    assert.ok(taken < 100_000, 'the queue has no bound');
+    let accepted = 0;
+    while (accepted < 100_000 && a.streams.notify(b.self, body)) accepted += 1;
+    assert.ok(accepted < 100_000, 'the queue has no bound');
     await harness.settle(new Promise<void>((resolve) => a.streams.drained(b.self, resolve)));
     assert.equal(a.streams.notify(b.self, body), true);
   });
 }
 
 function describeConnections(open: OpenHarness<StreamsHarness>): void {
-  it('ends with UNREACHABLE where nobody listens, and tells the watchers', async (t) => {
+  it('ends with UNREACHABLE where no node listens, and reports it to watchers', async (t) => {
     const { harness, a, b } = await openStreamsPair(open, t);
     await b.kill();
     const refused = new Promise<ConnectionChange>((resolve) => a.streams.watch(resolve));
     await expectFailure<Uint8Array>(harness, 'UNREACHABLE', (done) =>
-      a.streams.request(b.self, utf8.encode('x'), patienceMs, done),
+      a.streams.request(b.self, utf8.encode('x'), timeoutMsMax, done),
     );
     const change = await harness.settle(refused);
     assert.ok(change.kind === 'refused');
@@ -288,7 +293,7 @@ function describeConnections(open: OpenHarness<StreamsHarness>): void {
     assert.equal(change.reason, portClosedReason);
   });
 
-  it('tells both sides of a connection, and of its loss; what was asked ends', async (t) => {
+  it('reports a connection and its loss to both sides; pending requests end', async (t) => {
     const { harness, a, b } = await openStreamsPair(open, t);
     const changes: string[] = [];
     const lost = Promise.withResolvers<void>();
@@ -303,40 +308,40 @@ function describeConnections(open: OpenHarness<StreamsHarness>): void {
     b.streams.serve(
       serviceWith({ request: (_from, body, _ms, reply) => utf8Text(body) === 'now' && reply(success(body)) }),
     );
-    await harness.settle(asks(a, b.self, utf8.encode('now')));
+    await harness.settle(requestFrom(a, b.self, utf8.encode('now')));
     assert.equal(await harness.settle(seenByB), a.self.name);
-    const asked = asks(a, b.self, utf8.encode('never'));
+    const requested = requestFrom(a, b.self, utf8.encode('never'));
     await pause(harness, a, 20);
     await b.kill();
-    const outcome = await harness.settle(asked);
+    const outcome = await harness.settle(requested);
     assert.ok(!outcome.ok);
     assert.equal(outcome.error.code, 'NETWORK_TIMEOUT');
     await harness.settle(lost.promise);
     assert.deepEqual(changes, [`connected ${b.self.name}`, `disconnected ${b.self.name}`]);
   });
 
-  it('finds a peer again that was restarted', async (t) => {
+  it('reaches a restarted peer', async (t) => {
     const { harness, a, b } = await openStreamsPair(open, t);
     b.streams.serve(serviceWith({}));
-    await harness.settle(asks(a, b.self, utf8.encode('before')));
+    await harness.settle(requestFrom(a, b.self, utf8.encode('before')));
     await b.kill();
     const again = await harness.restart(b);
     again.streams.serve(serviceWith({}));
     for (let repeats = 0; ; repeats++) {
-      const outcome = await harness.settle(asks(a, again.self, utf8.encode('after')));
+      const outcome = await harness.settle(requestFrom(a, again.self, utf8.encode('after')));
       if (outcome.ok) break;
-      assert.ok(repeats < 100, 'the restarted peer is not found');
+      assert.ok(repeats < 100, 'the restarted peer is not reached');
       await pause(harness, a, 50);
     }
   });
 
-  it('ends everything that is under way when closed', async (t) => {
+  it('ends all pending requests when closed', async (t) => {
     const { harness, a, b } = await openStreamsPair(open, t);
     b.streams.serve(serviceWith({ request: () => undefined }));
-    const asked = asks(a, b.self, utf8.encode('x'));
+    const requested = requestFrom(a, b.self, utf8.encode('x'));
     await pause(harness, a, 20);
     await expectSuccess<void>(harness, (done) => a.streams.close(done));
-    assert.equal((await harness.settle(asked)).ok, false);
-    assert.equal((await harness.settle(asks(a, b.self, utf8.encode('x')))).ok, false);
+    assert.equal((await harness.settle(requested)).ok, false);
+    assert.equal((await harness.settle(requestFrom(a, b.self, utf8.encode('x')))).ok, false);
   });
 }

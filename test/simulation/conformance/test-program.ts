@@ -10,10 +10,10 @@ const decoder = new TextDecoder();
 const behaviours: Readonly<Record<string, (channel: ProgramEndpoint) => void>> = {
   echo: (channel) => channel.receive((body) => channel.send(body)),
 
-  /** Says a hundred things at once, then one more for each thing it hears. */
+  /** Sends a hundred messages at once, then one more for each message it receives. */
   talk: (channel) => {
     for (let i = 0; i < 100; i++) channel.send(encoder.encode(String(i)));
-    channel.receive((body) => channel.send(encoder.encode(`heard ${decoder.decode(body)}`)));
+    channel.receive((body) => channel.send(encoder.encode(`received ${decoder.decode(body)}`)));
   },
 
   /** Reuses its buffer, as a codec does. */
@@ -31,13 +31,13 @@ const behaviours: Readonly<Record<string, (channel: ProgramEndpoint) => void>> =
   quiet: () => undefined,
 
   throw: (channel) => {
-    channel.send(encoder.encode('last words'));
+    channel.send(encoder.encode('last message'));
     throw new Error('broken at once');
   },
 
   throwLate: (channel) => {
     channel.clock.schedule(5, () => {
-      channel.send(encoder.encode('last words'));
+      channel.send(encoder.encode('last message'));
       throw new Error('broken later');
     });
   },

@@ -13,46 +13,46 @@ export type StartProgram = (
 export type ProgramHarness = TestWorld & { readonly start: StartProgram };
 export type ThreadsHarness = TestWorld & { readonly threads: Threads };
 
-/** Where io/ finds the program: beside this file, as TypeScript or as built JavaScript. */
+/** The path of the program for io/: beside this file, as TypeScript or as built JavaScript. */
 const moduleUrl = import.meta.url.replace(/threads\.([jt]s)$/, 'test-program.$1');
 const testProgram: Program = { moduleUrl, main };
 
-/** One started program, everything it said, and its end. */
+/** One started program, the messages it sent, and its end. */
 export type StartedProgram = {
   readonly running: RunningProgram;
-  readonly heard: string[];
-  /** The next messages, as many as asked for. */
-  readonly hears: (count: number) => Promise<void>;
+  readonly received: string[];
+  /** Waits until the program has sent `count` messages. */
+  readonly receive: (count: number) => Promise<void>;
   readonly exited: Promise<string>;
 };
 
 export function startTestProgram({ start, settle }: ProgramHarness, behaviour: string): StartedProgram {
-  const heard: string[] = [];
-  let wanted: { count: number; resolve: () => void } | undefined;
-  let isOver = false;
-  let tellExit: (reason: string) => void;
+  const received: string[] = [];
+  let awaited: { count: number; resolve: () => void } | undefined;
+  let hasExited = false;
+  let onExit: (reason: string) => void;
   const exited = new Promise<string>((resolve) => {
-    tellExit = resolve;
+    onExit = resolve;
   });
   const running = start(
     { name: behaviour, program: testProgram, data: utf8.encode(behaviour) },
     {
       message: (body) => {
-        assert.ok(!isOver, 'a message came after the end');
-        heard.push(utf8Text(body) ?? '');
-        if (wanted !== undefined && heard.length >= wanted.count) wanted.resolve();
+        assert.ok(!hasExited, 'a message came after the end');
+        received.push(utf8Text(body) ?? '');
+        if (awaited !== undefined && received.length >= awaited.count) awaited.resolve();
       },
       exited: (reason) => {
-        assert.ok(!isOver, 'the end was told twice');
-        isOver = true;
-        tellExit(reason);
+        assert.ok(!hasExited, 'the end was reported twice');
+        hasExited = true;
+        onExit(reason);
       },
     },
   );
-  const hears = async (count: number): Promise<void> => {
-    if (heard.length < count) await settle(new Promise<void>((resolve) => (wanted = { count, resolve })));
+  const receive = async (count: number): Promise<void> => {
+    if (received.length < count) await settle(new Promise<void>((resolve) => (awaited = { count, resolve })));
   };
-  return { running, heard, hears, exited };
+  return { running, received, receive, exited };
 }
 
 export function describeThreads(name: string, open: OpenHarness<ThreadsHarness>): void {
@@ -70,37 +70,37 @@ export function describeProgramPort(open: OpenHarness<ProgramHarness>): void {
 }
 
 function describeConversation(open: OpenHarness<ProgramHarness>): void {
-  it('carries messages in order both ways, also those sent before the program listens', async (t) => {
+  it('carries messages in order both ways, also those sent before the program receives', async (t) => {
     const harness = await open(t);
-    const { running, heard, hears } = startTestProgram(harness, 'echo');
+    const { running, received, receive } = startTestProgram(harness, 'echo');
     for (let i = 0; i < 200; i++) running.send(utf8.encode(`${i}`));
-    assert.deepEqual(heard, [], 'answered before start and send returned');
-    await hears(200);
+    assert.deepEqual(received, [], 'replied before start and send returned');
+    await receive(200);
     assert.deepEqual(
-      heard,
+      received,
       Array.from({ length: 200 }, (_, i) => `${i}`),
     );
     running.kill();
   });
 
-  it('hears what the program says unasked', async (t) => {
+  it('carries messages that the program sends by itself', async (t) => {
     const harness = await open(t);
-    const { running, heard, hears } = startTestProgram(harness, 'talk');
+    const { running, received, receive } = startTestProgram(harness, 'talk');
     running.send(utf8.encode('you'));
-    await hears(101);
-    assert.deepEqual(heard, [...Array.from({ length: 100 }, (_, i) => `${i}`), 'heard you']);
+    await receive(101);
+    assert.deepEqual(received, [...Array.from({ length: 100 }, (_, i) => `${i}`), 'received you']);
     running.kill();
   });
 
   it('carries empty and large messages', async (t) => {
     const harness = await open(t);
-    const { running, heard, hears } = startTestProgram(harness, 'echo');
+    const { running, received, receive } = startTestProgram(harness, 'echo');
     running.send(new Uint8Array(0));
     running.send(new Uint8Array(2_000_000).fill(0x61));
     running.send(utf8.encode('end'));
-    await hears(3);
+    await receive(3);
     assert.deepEqual(
-      heard.map((line) => line.length),
+      received.map((line) => line.length),
       [0, 2_000_000, 3],
     );
     running.kill();
@@ -112,20 +112,20 @@ function describeConversation(open: OpenHarness<ProgramHarness>): void {
     const mine = utf8.encode('..before..');
     echo.running.send(mine.subarray(2, 8));
     mine.fill(0x78);
-    await echo.hears(1);
-    assert.deepEqual(echo.heard, ['before']);
+    await echo.receive(1);
+    assert.deepEqual(echo.received, ['before']);
     const reuse = startTestProgram(harness, 'reuse');
-    await reuse.hears(1);
-    assert.deepEqual(reuse.heard, ['first']);
+    await reuse.receive(1);
+    assert.deepEqual(reuse.received, ['first']);
     echo.running.kill();
     reuse.running.kill();
   });
 
   it('gives the program a clock', async (t) => {
     const harness = await open(t);
-    const { running, heard, hears } = startTestProgram(harness, 'clock');
-    await hears(1);
-    assert.deepEqual(heard, ['true']);
+    const { running, received, receive } = startTestProgram(harness, 'clock');
+    await receive(1);
+    assert.deepEqual(received, ['true']);
     running.kill();
   });
 }
@@ -135,44 +135,44 @@ function describeEnd(open: OpenHarness<ProgramHarness>): void {
     ['throw', /broken at once/],
     ['throwLate', /broken later/],
   ] as const) {
-    it(`tells the end of a program that fails (${behaviour}) after its last words`, async (t) => {
+    it(`reports the end of a program that fails (${behaviour}) after its last message`, async (t) => {
       const harness = await open(t);
-      const { running, heard, exited } = startTestProgram(harness, behaviour);
+      const { running, received, exited } = startTestProgram(harness, behaviour);
       assert.match(await harness.settle(exited), message);
-      assert.deepEqual(heard, ['last words']);
+      assert.deepEqual(received, ['last message']);
       running.send(utf8.encode('too late'));
       running.kill();
     });
   }
 
-  it('tells the end of a program that a message breaks', async (t) => {
+  it('reports the end of a program that throws on a message', async (t) => {
     const harness = await open(t);
     const { running, exited } = startTestProgram(harness, 'throwOnMessage');
-    running.send(utf8.encode('mischief'));
-    assert.match(await harness.settle(exited), /broken by mischief/);
+    running.send(utf8.encode('poison'));
+    assert.match(await harness.settle(exited), /broken by poison/);
   });
 
-  it('tells the end when killed, once, after kill has returned', async (t) => {
+  it('reports the end when killed, once, after kill returns', async (t) => {
     const harness = await open(t);
     const { running, exited } = startTestProgram(harness, 'quiet');
-    let told = false;
+    let isReported = false;
     const ended = exited.then((reason) => {
-      told = true;
+      isReported = true;
       return reason;
     });
     running.kill();
     running.kill();
-    assert.equal(told, false);
+    assert.equal(isReported, false);
     assert.match(await harness.settle(ended), /killed/);
     running.kill();
     running.send(utf8.encode('too late'));
   });
 
-  it('lives until it is killed, also when its main has returned', async (t) => {
+  it('runs until it is killed, also after its main has returned', async (t) => {
     const harness = await open(t);
     const quiet = startTestProgram(harness, 'quiet');
     const other = startTestProgram(harness, 'clock');
-    await other.hears(1);
+    await other.receive(1);
     const state = await harness.settle(Promise.race([quiet.exited, Promise.resolve('still running')]));
     assert.equal(state, 'still running');
     quiet.running.kill();
@@ -180,14 +180,14 @@ function describeEnd(open: OpenHarness<ProgramHarness>): void {
     await harness.settle(Promise.all([quiet.exited, other.exited]));
   });
 
-  it('keeps programs apart', async (t) => {
+  it('isolates programs from each other', async (t) => {
     const harness = await open(t);
     const broken = startTestProgram(harness, 'throw');
     const healthy = startTestProgram(harness, 'echo');
     await harness.settle(broken.exited);
     healthy.running.send(utf8.encode('still here'));
-    await healthy.hears(1);
-    assert.deepEqual(healthy.heard, ['still here']);
+    await healthy.receive(1);
+    assert.deepEqual(healthy.received, ['still here']);
     healthy.running.kill();
   });
 }

@@ -1,4 +1,4 @@
-/** What an experiment found: table, goals, met or missed; as text or data. */
+/** The report of an experiment: a table of results and goals, met or missed; as text or data. */
 
 export type ExperimentGoal = {
   readonly what: string;
@@ -9,18 +9,18 @@ export type ExperimentGoal = {
 
 export type ExperimentReport = {
   readonly experiment: string;
-  /** How it was done, sentence by sentence. */
+  /** The method, sentence by sentence. */
   readonly about: readonly string[];
   readonly columns: readonly string[];
   readonly rows: readonly (readonly (string | number)[])[];
   readonly goals: readonly ExperimentGoal[];
 };
 
-/** What an experiment needs of the world outside: nothing of it decides what is found. */
+/** What an experiment gets from outside; only the seed influences its results. */
 export type ExperimentContext = {
   readonly seed: string;
   readonly progress: (line: string) => void;
-  /** Of the whole process, after garbage collection. */
+  /** Heap of the whole process, after garbage collection. */
   readonly heapBytes: () => number;
 };
 
@@ -48,7 +48,7 @@ export function formatExperimentReport(report: ExperimentReport): string {
   ].join('\n');
 }
 
-/** Nearest to the middle; of nothing it is 0. */
+/** The mean of the two middle values if there is no middle; 0 without values. */
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = sorted.length >> 1;
@@ -56,13 +56,13 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? upper) + upper) / 2;
 }
 
-/** Three digits are more than an experiment can tell. */
+/** Results have no more than three significant digits. */
 export function roundToThreeDigits(value: number): number {
   if (!Number.isFinite(value)) return value;
   return Math.abs(value) >= 100 ? Math.round(value) : Number(value.toPrecision(3));
 }
 
-/** The first column to the left, numbers to the right. */
+/** Aligns the first column to the left and the others to the right. */
 function aligned(rows: readonly (readonly (string | number)[])[]): string[] {
   const texts = rows.map((row) => row.map(String));
   const widths = (texts[0] ?? []).map((_, column) => Math.max(...texts.map((row) => row[column]?.length ?? 0)));

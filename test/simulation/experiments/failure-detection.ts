@@ -16,7 +16,7 @@ const timeoutMs = 60_000;
 export function failOneMember(
   options: MembershipOptions,
   nodesCount: number,
-  how: 'silence' | 'stop' | 'kill',
+  how: 'powerLoss' | 'stop' | 'kill',
   seed: string,
 ): DetectionTimes {
   const group = new MembershipCluster(seed);
@@ -25,22 +25,22 @@ export function failOneMember(
   group.run(warmUpMs + group.random.between(0, options.probeIntervalMs));
   const victim = group.random.pick(nodes);
   const sinceMs = group.nowMs;
-  if (how === 'silence') victim.losePower();
+  if (how === 'powerLoss') victim.losePower();
   if (how === 'stop') victim.stall(2 * timeoutMs);
   if (how === 'kill') victim.kill();
   return awaitDetection(group, victim.id, sinceMs, timeoutMs);
 }
 
-/** Runs until everybody but the dead one knows, or patience ends. Times are counted from `sinceMs`. */
+/** Runs until all other members have declared it dead, or for `forMs`. Times count from `sinceMs`. */
 export function awaitDetection(group: MembershipCluster, dead: string, sinceMs: number, forMs: number): DetectionTimes {
   const from = group.seen.length;
-  let knowing = 0;
+  let detections = 0;
   let seenUntil = from;
-  while (knowing < group.nodes.length - 1 && group.nowMs < sinceMs + forMs) {
+  while (detections < group.nodes.length - 1 && group.nowMs < sinceMs + forMs) {
     group.run(group.nowMs + 50);
     for (; seenUntil < group.seen.length; seenUntil++) {
       const { type, subject } = group.seen[seenUntil] ?? {};
-      if (type === 'member.dead' && subject === dead) knowing += 1;
+      if (type === 'member.dead' && subject === dead) detections += 1;
     }
   }
   const events = group.seen.slice(from);
@@ -49,7 +49,7 @@ export function awaitDetection(group: MembershipCluster, dead: string, sinceMs: 
   const deaths = timesOf('member.dead');
   const [firstSuspectMs = Infinity] = timesOf('member.suspect');
   const [firstDeadMs = Infinity] = deaths;
-  const allDeadMs = knowing === group.nodes.length - 1 ? (deaths.at(-1) ?? Infinity) : Infinity;
+  const allDeadMs = detections === group.nodes.length - 1 ? (deaths.at(-1) ?? Infinity) : Infinity;
   const falsePositives = events.filter((one) => one.type === 'member.dead' && one.subject !== dead).length;
   return { firstSuspectMs, firstDeadMs, allDeadMs, falsePositives };
 }

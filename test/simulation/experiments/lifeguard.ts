@@ -1,9 +1,7 @@
 /**
- * The Lifeguard paper's experiment: how many healthy members are declared dead because others are slow, for SWIM and
- * each refinement.
- *
- * All configurations are this project's machine: plain SWIM is the machine without its refinements and with the paper's
- * constants, then one refinement at a time, then all three of the paper, then what is in production.
+ * The experiment of the Lifeguard paper: how many healthy members are declared dead because others are slow, for SWIM and
+ * each refinement. All configurations run the machine of this project: without refinements and with the constants of the
+ * paper (SWIM), then with one refinement at a time, then with all three of the paper, then as in production.
  */
 import { type MembershipOptions, lanMembershipOptions } from '../../../src/membership/state/options.ts';
 import { MembershipCluster, type ObservedEvent } from './membership-cluster.ts';
@@ -26,7 +24,7 @@ export type LifeguardGrid = {
   readonly trials: number;
 };
 
-/** A part of the paper's grid (1 to 32 slow, 128 ms to 32 s, 1 ms to 16 s) that shows its extremes in a few minutes. */
+/** The part of the grid of the paper (1 to 32 slow, 128 ms to 32 s, 1 ms to 16 s) that covers its extremes in minutes. */
 export const fullLifeguardGrid: LifeguardGrid = {
   nodesCount: 128,
   slowCounts: [2, 8],
@@ -69,9 +67,9 @@ const configurations = {
 export type LifeguardConfiguration = keyof typeof configurations;
 
 export type SlowMemberResult = {
-  /** Healthy members that somebody declared dead, each time it did. */
+  /** How often a member declared a healthy one dead. */
   readonly falsePositives: number;
-  /** Those of them that happened at members that were healthy themselves. */
+  /** How often a healthy member did. */
   readonly atHealthy: number;
   readonly messages: number;
 };
@@ -120,14 +118,14 @@ function oneCell(options: MembershipOptions, grid: LifeguardGrid, cell: Cell, se
   return { falsePositives: falsePositives.length, atHealthy, messages: group.messages - messagesBefore };
 }
 
-export function lifeguardExperiment(grid: LifeguardGrid, tools: ExperimentContext): ExperimentReport {
+export function lifeguardExperiment(grid: LifeguardGrid, context: ExperimentContext): ExperimentReport {
   const names = Object.keys(configurations) as LifeguardConfiguration[];
   const found = names.map((name) => {
-    tools.progress(`${name}: slow members`);
-    const { falsePositives, atHealthy, messages } = runSlowMembers(name, grid, tools.seed);
-    tools.progress(`${name}: true failures`);
+    context.progress(`${name}: slow members`);
+    const { falsePositives, atHealthy, messages } = runSlowMembers(name, grid, context.seed);
+    context.progress(`${name}: true failures`);
     const trials = Array.from({ length: grid.trials }, (_, trial) =>
-      failOneMember(configurations[name], grid.nodesCount, 'silence', `${tools.seed}/${trial}`),
+      failOneMember(configurations[name], grid.nodesCount, 'powerLoss', `${context.seed}/${trial}`),
     );
     const firstMs = median(trials.map((trial) => trial.firstDeadMs));
     const allMs = median(trials.map((trial) => trial.allDeadMs));
@@ -140,7 +138,7 @@ export function lifeguardExperiment(grid: LifeguardGrid, tools: ExperimentContex
     experiment: 'lifeguard',
     about: [
       `${grid.nodesCount} nodes; ${grid.slowCounts.join(', ')} slow at once, for ${grid.slowMs.join(', ')} ms, with pauses of ${grid.pausesMs.join(', ')} ms; ${grid.runMs / 1_000} s each, summed.`,
-      `A member that falls silent for good: median of ${grid.trials} trials. In brackets: % of plain SWIM.`,
+      `A member that loses power: median of ${grid.trials} trials. In brackets: % of plain SWIM.`,
     ],
     columns: [
       'configuration',
@@ -158,7 +156,7 @@ export function lifeguardExperiment(grid: LifeguardGrid, tools: ExperimentContex
       share(Math.round(row.firstMs), swim.firstMs),
       share(Math.round(row.allMs), swim.allMs),
     ]),
-    goals: [...goalsOf(ours, swim), ...againstSerf(grid, tools)],
+    goals: [...goalsOf(ours, swim), ...againstSerf(grid, context)],
   };
 }
 
@@ -174,13 +172,16 @@ function goalsOf(ours: Found, swim: Found): readonly ExperimentGoal[] {
 }
 
 const serfNodesCount = 32;
-/** Small groups are cheap, and the time until somebody happens to probe the failed one varies a lot. */
+/** Small groups are cheap, and the time until the next probe of the failed member varies a lot. */
 const serfTrialsRatio = 4;
 
-/** A group of the size that the benchmark against Serf uses, in production's configuration. */
-function againstSerf(grid: LifeguardGrid, tools: ExperimentContext): readonly ExperimentGoal[] {
+/** A group of the size of the benchmark against Serf, with the production options. */
+function againstSerf(grid: LifeguardGrid, context: ExperimentContext): readonly ExperimentGoal[] {
   const known = (how: 'stop' | 'kill'): number => {
-    const seeds = Array.from({ length: serfTrialsRatio * grid.trials }, (_, trial) => `${tools.seed}/${how}/${trial}`);
+    const seeds = Array.from(
+      { length: serfTrialsRatio * grid.trials },
+      (_, trial) => `${context.seed}/${how}/${trial}`,
+    );
     return median(seeds.map((seed) => failOneMember(lanMembershipOptions, serfNodesCount, how, seed).allDeadMs));
   };
   return [

@@ -1,6 +1,6 @@
 /**
- * A fast world of membership machines only: messages are passed as values, nothing encoded or stored. A hundred nodes
- * run thousands of times faster than real time. Whole nodes, with disks and codecs, are simulated elsewhere.
+ * A cluster of membership machines alone: messages are passed as values, nothing is encoded or stored, so a hundred nodes
+ * run thousands of times faster than real time. Workloads simulate whole nodes, with disks and codecs.
  */
 import { type NodeId, nodeIdFrom } from '../../../src/base/ids.ts';
 import type { Address, Identity } from '../../../src/base/ports.ts';
@@ -23,12 +23,12 @@ export type ObservedEvent = {
   readonly why: string;
 };
 
-/** How bad the links of one node are. */
+/** The state of the links of one node. */
 export type LinkFault = { readonly inboundCut: boolean; readonly outboundLossRatio: number };
 
 const delayMinMs = 0.2;
 const delayMaxMs = 1;
-/** TCP tries again after this time, then after twice of it, and so on. */
+/** TCP retransmits after this time, then after twice as long, and so on. */
 const retransmitMs = 200;
 
 export class MembershipCluster {
@@ -37,7 +37,7 @@ export class MembershipCluster {
   readonly nodes: MembershipNode[] = [];
   readonly seen: ObservedEvent[] = [];
   readonly faults = new Map<MembershipNode, LinkFault>();
-  /** Datagrams, requests and their answers. */
+  /** Datagrams, requests and replies sent so far. */
   messages = 0;
   readonly #byPort = new Map<number, MembershipNode>();
 
@@ -45,17 +45,17 @@ export class MembershipCluster {
     this.random = new Random(seed);
   }
 
-  /** Nodes that know nobody yet. */
+  /** Adds nodes that know no other member. */
   add(count: number, options: MembershipOptions): readonly MembershipNode[] {
     return this.#add(count, options, () => undefined);
   }
 
-  /** Nodes that have known each other for a while: `full` tables, or `shared` ones for very many. */
+  /** Adds nodes that know each other, with a `full` table each or a `shared` one for very many. */
   addKnown(count: number, options: MembershipOptions, tables: 'full' | 'shared'): readonly MembershipNode[] {
     const entries = Array.from({ length: count }, (_, place) => this.#identity(this.nodes.length + place));
-    const roll = new SharedMemberList(entries);
+    const list = new SharedMemberList(entries);
     return this.#add(count, options, (self, random) => {
-      if (tables === 'shared') return new SharedMemberTable(roll, self, random);
+      if (tables === 'shared') return new SharedMemberTable(list, self, random);
       const table = new MemberTable(self.id, options.membersMax, random);
       for (const entry of entries) if (entry.id !== self.id) table.apply(joinClaimOf(entry), 0);
       return table;
@@ -78,13 +78,13 @@ export class MembershipCluster {
     return this.#byPort.get(address.port);
   }
 
-  /** A datagram arrives after a while, or not at all. */
+  /** A datagram arrives after a delay, or never. */
   carry(from: MembershipNode, to: MembershipNode, arrive: () => void): void {
     if (this.#isCut(to) || this.random.chance(this.#loss(from))) return;
     this.timeline.after(this.#delayMs(), arrive);
   }
 
-  /** One way of an exchange by stream: what is lost is sent again, later and later. */
+  /** One direction of an exchange by stream: lost packets are retransmitted with growing delays. */
   stream(from: MembershipNode, to: MembershipNode, arrive: () => void): void {
     if (this.#isCut(to)) return;
     let delayMs = this.#delayMs();

@@ -1,10 +1,10 @@
 /**
  * One member of a membership-only cluster and what can happen to its process: blocked, paused, killed, without power.
  *
- *   blocked   nothing comes in or goes out, messages queue up, timers go on (the slow member of the Lifeguard paper)
- *   stalled   nothing happens at all; what was missed happens afterwards, timers first (SIGSTOP)
+ *   blocked   no message is received or sent, messages queue up, timers fire (the slow member of the Lifeguard paper)
+ *   stalled   nothing happens; missed timers fire at the end, then queued messages are processed (SIGSTOP)
  *   killed    its host closes its connections and refuses new ones (SIGKILL)
- *   silenced  its host is gone without a word (loss of power)
+ *   off       its host is gone, and its connections stay open at the other side (power loss)
  */
 import type { NodeId } from '../../../src/base/ids.ts';
 import { type Identity, portClosedReason } from '../../../src/base/ports.ts';
@@ -22,7 +22,7 @@ export class MembershipNode {
   readonly machine: Membership;
   readonly #group: MembershipCluster;
   readonly #connected = new Set<MembershipNode>();
-  #state: 'up' | 'killed' | 'silenced' = 'up';
+  #state: 'up' | 'killed' | 'off' = 'up';
   #blocked = false;
   #stalled = false;
   readonly #messages: (() => void)[] = [];
@@ -48,7 +48,7 @@ export class MembershipNode {
     this.feed({ kind: 'start', seeds: seeds.map(({ identity }) => ({ host: identity.host, port: identity.port })) });
   }
 
-  /** Nothing in or out for a while. Timers go on. */
+  /** Receives and sends no message for a while. Timers fire. */
   block(forMs: number): void {
     this.#blocked = true;
     this.#group.timeline.after(forMs, () => {
@@ -80,7 +80,7 @@ export class MembershipNode {
   }
 
   losePower(): void {
-    this.#state = 'silenced';
+    this.#state = 'off';
     for (const other of this.#connected) other.#connected.delete(this);
     this.#connected.clear();
   }
@@ -90,7 +90,7 @@ export class MembershipNode {
     this.#perform(this.machine.step(this.#group.nowMs, input));
   }
 
-  /** Now, or when the process reads and writes again. */
+  /** Runs now, or when the process is neither blocked nor stalled. */
   onceUnblocked(run: () => void): void {
     if (this.#blocked || this.#stalled) this.#messages.push(run);
     else run();
@@ -166,13 +166,13 @@ export class MembershipNode {
     });
   }
 
-  /** A connection that exists is used; a new one needs the way there and back. */
+  /** Uses an open connection, or opens one, which takes a round trip. */
   #connect(target: MembershipNode, refused: () => void, connected: () => void): void {
     const group = this.#group;
     this.onceUnblocked(() => {
       if (this.#connected.has(target)) return connected();
       group.stream(this, target, () => {
-        if (target.#state === 'silenced') return;
+        if (target.#state === 'off') return;
         group.stream(target, this, () => {
           if (target.#state === 'killed') return this.onceUnblocked(refused);
           if (!this.isUp) return;

@@ -1,6 +1,6 @@
 /**
- * The one-way faults of the Rapid paper: a member that does not hear for 20 s and hears for 20 s in turn, and one that
- * loses four of five messages. The group removes it once, no healthy member dies, and all agree.
+ * The one-way faults of the Rapid paper: a member that receives nothing for 20 s of every 40 s, and one that loses four of
+ * five sent messages. Goals: the group removes it once, no healthy member is declared dead, and all views agree.
  */
 import { lanMembershipOptions } from '../../../src/membership/state/options.ts';
 import { type LinkFault, MembershipCluster } from './membership-cluster.ts';
@@ -17,18 +17,18 @@ import {
 export type OneWayCase = {
   readonly name: string;
   readonly nodesCount: number;
-  /** What is wrong in the given period of 20 s. */
+  /** The fault in the given period of 20 s. */
   readonly faultIn: (period: number) => LinkFault;
 };
 
-const deaf = (period: number): LinkFault => ({ inboundCut: period % 2 === 0, outboundLossRatio: 0 });
-const mumbling = (): LinkFault => ({ inboundCut: false, outboundLossRatio: 0.8 });
+const inboundCut = (period: number): LinkFault => ({ inboundCut: period % 2 === 0, outboundLossRatio: 0 });
+const outboundLoss = (): LinkFault => ({ inboundCut: false, outboundLossRatio: 0.8 });
 
 export const oneWayCases: readonly OneWayCase[] = [
-  { name: 'deaf 20 s of 40 s', nodesCount: 32, faultIn: deaf },
-  { name: '80 % of its words lost', nodesCount: 32, faultIn: mumbling },
-  { name: 'deaf 20 s of 40 s, 1 %', nodesCount: 100, faultIn: deaf },
-  { name: '80 % of its words lost, 1 %', nodesCount: 100, faultIn: mumbling },
+  { name: 'receives nothing for 20 s of 40 s', nodesCount: 32, faultIn: inboundCut },
+  { name: 'loses 80 % of its messages', nodesCount: 32, faultIn: outboundLoss },
+  { name: 'receives nothing for 20 s of 40 s, 1 %', nodesCount: 100, faultIn: inboundCut },
+  { name: 'loses 80 % of its messages, 1 %', nodesCount: 100, faultIn: outboundLoss },
 ];
 
 const warmUpMs = 5_000;
@@ -41,7 +41,7 @@ export type OneWayResult = {
   /** How often each healthy member declared the faulty one dead, on average. */
   readonly removals: number;
   readonly healthyDeaths: number;
-  /** Different sets of living members among the healthy, the fewest in the last 10 s: 1 is agreement. */
+  /** Different views among the healthy members, the fewest in the last 10 s: 1 means that they agree. */
   readonly views: number;
 };
 
@@ -81,22 +81,22 @@ function isMember(observer: MembershipNode, { id }: MembershipNode): boolean {
   return state === 'alive' || state === 'suspect';
 }
 
-type Row = OneWayCase & OneWayResult & { readonly restraint: boolean };
+type Row = OneWayCase & OneWayResult & { readonly damping: boolean };
 
-export function oneWayExperiment(tools: ExperimentContext): ExperimentReport {
-  const found = [false, true].flatMap((restraint) => oneWayCases.map((one) => worstOf(one, restraint, tools)));
-  const restrained = found.filter((row) => row.restraint);
+export function oneWayExperiment(context: ExperimentContext): ExperimentReport {
+  const found = [false, true].flatMap((damping) => oneWayCases.map((one) => worstOf(one, damping, context)));
+  const damped = found.filter((row) => row.damping);
   const most = (rows: readonly Row[], pick: (run: OneWayResult) => number): number => Math.max(...rows.map(pick));
   return {
     experiment: 'one-way',
     about: [
       `One faulty member for ${(periods * periodMs) / 1_000} s; ${trials} trials each: the mean of removals, otherwise the worst.`,
-      `In nodes, restraint (a member that comes and goes takes itself out) is ${lanMembershipOptions.refinements.flapDamping ? 'on' : 'off'}.`,
+      `In production, flap damping (a member that flaps leaves by itself) is ${lanMembershipOptions.refinements.flapDamping ? 'on' : 'off'}.`,
     ],
-    columns: ['fault', 'restraint', 'nodes', 'removals per observer', 'deaths of healthy members', 'views at the end'],
+    columns: ['fault', 'damping', 'nodes', 'removals per observer', 'deaths of healthy members', 'views at the end'],
     rows: found.map((row) => [
       row.name,
-      row.restraint ? 'on' : 'off',
+      row.damping ? 'on' : 'off',
       row.nodesCount,
       row.removals,
       row.healthyDeaths,
@@ -110,20 +110,20 @@ export function oneWayExperiment(tools: ExperimentContext): ExperimentReport {
         'deaths',
       ),
       exactly(
-        'views at the end, restrained',
-        most(restrained, ({ views }) => views),
+        'views at the end, damped',
+        most(damped, ({ views }) => views),
         1,
         'view',
       ),
       atLeast(
-        'removals of the faulty one, restrained',
-        Math.min(...restrained.map(({ removals }) => removals)),
+        'removals of the faulty one, damped',
+        Math.min(...damped.map(({ removals }) => removals)),
         1,
         'per observer',
       ),
       atMost(
-        'removals of the faulty one, restrained',
-        most(restrained, ({ removals }) => removals),
+        'removals of the faulty one, damped',
+        most(damped, ({ removals }) => removals),
         2,
         'per observer',
       ),
@@ -131,14 +131,14 @@ export function oneWayExperiment(tools: ExperimentContext): ExperimentReport {
   };
 }
 
-function worstOf(one: OneWayCase, restraint: boolean, tools: ExperimentContext): Row {
-  tools.progress(`${one.name}, restraint ${restraint ? 'on' : 'off'}`);
-  const seeds = Array.from({ length: trials }, (_, trial) => `${tools.seed}/${one.name}/${trial}`);
-  const runs = seeds.map((seed) => runOneWayFault(one, restraint, seed));
+function worstOf(one: OneWayCase, damping: boolean, context: ExperimentContext): Row {
+  context.progress(`${one.name}, damping ${damping ? 'on' : 'off'}`);
+  const seeds = Array.from({ length: trials }, (_, trial) => `${context.seed}/${one.name}/${trial}`);
+  const runs = seeds.map((seed) => runOneWayFault(one, damping, seed));
   const worst = (pick: (run: OneWayResult) => number): number => Math.max(...runs.map(pick));
   return {
     ...one,
-    restraint,
+    damping,
     removals: roundToThreeDigits(runs.reduce((sum, { removals }) => sum + removals, 0) / trials),
     healthyDeaths: worst(({ healthyDeaths }) => healthyDeaths),
     views: worst(({ views }) => views),

@@ -1,7 +1,7 @@
 /**
- * Measures growth with group size: messages per node, detection time, memory per member. Full tables up to a thousand
- * nodes; ten thousand share one list and leave out what goes by stream, because a hundred million entries do not fit
- * into memory. Some sizes run both ways, to compare them.
+ * Measures growth with group size: messages per node, detection time, memory per member. Up to a thousand nodes have full
+ * tables; ten thousand share one list and send datagrams only, because a hundred million entries do not fit into memory.
+ * Some sizes run both ways, to compare them.
  */
 import { type MembershipOptions, lanMembershipOptions } from '../../../src/membership/state/options.ts';
 import { MembershipCluster } from './membership-cluster.ts';
@@ -33,44 +33,44 @@ const datagramsOnly: MembershipOptions = {
 };
 
 const warmUpMs = 3_000;
-/** Long enough to meet the slowest of the regular exchanges, where there are any. */
-const restMs = { full: 30_000, shared: 10_000 };
-const patienceMs = 60_000;
+/** Long enough for the slowest periodic exchange. */
+const measureMs = { full: 30_000, shared: 10_000 };
+const detectionMsMax = 60_000;
 
 export type ScaleResult = ScaleSize &
   DetectionTimes & {
     readonly messagesPerNodeSecond: number;
-    /** Of what the tables hold; 0 where they are shared. */
+    /** Memory of the tables; 0 for shared tables. */
     readonly bytesPerMember: number;
   };
 
-export function measureScale({ nodesCount, tables }: ScaleSize, tools: ExperimentContext): ScaleResult {
-  const heapBefore = tables === 'full' ? tools.heapBytes() : 0;
-  const group = new MembershipCluster(`${tools.seed}/${nodesCount}`);
+export function measureScale({ nodesCount, tables }: ScaleSize, context: ExperimentContext): ScaleResult {
+  const heapBefore = tables === 'full' ? context.heapBytes() : 0;
+  const group = new MembershipCluster(`${context.seed}/${nodesCount}`);
   const nodes = group.addKnown(nodesCount, tables === 'full' ? lanMembershipOptions : datagramsOnly, tables);
-  const heap = tables === 'full' ? tools.heapBytes() - heapBefore : 0;
+  const heap = tables === 'full' ? context.heapBytes() - heapBefore : 0;
   group.startAll();
   group.run(warmUpMs);
   const messagesBefore = group.messages;
-  group.run(warmUpMs + restMs[tables]);
-  const messagesPerNodeSecond = (group.messages - messagesBefore) / nodesCount / (restMs[tables] / 1_000);
+  group.run(warmUpMs + measureMs[tables]);
+  const messagesPerNodeSecond = (group.messages - messagesBefore) / nodesCount / (measureMs[tables] / 1_000);
   const victim = group.random.pick(nodes);
   victim.losePower();
-  const failure = awaitDetection(group, victim.id, group.nowMs, patienceMs);
+  const failure = awaitDetection(group, victim.id, group.nowMs, detectionMsMax);
   const bytesPerMember = Math.max(0, heap) / (nodesCount * (nodesCount - 1));
   return { nodesCount, tables, messagesPerNodeSecond, bytesPerMember, ...failure };
 }
 
-export function scaleExperiment(sizes: readonly ScaleSize[], tools: ExperimentContext): ExperimentReport {
+export function scaleExperiment(sizes: readonly ScaleSize[], context: ExperimentContext): ExperimentReport {
   const found = sizes.map((size) => {
-    tools.progress(`${size.nodesCount} nodes, ${size.tables} tables`);
-    return measureScale(size, tools);
+    context.progress(`${size.nodesCount} nodes, ${size.tables} tables`);
+    return measureScale(size, context);
   });
   return {
     experiment: 'scale',
     about: [
-      'full: tables and messages as in production. shared: one roll for all, datagrams only (no observers, no anti-entropy).',
-      'Times since a member fell silent. Spread: from the first who declared it dead to the last.',
+      'full: tables and messages as in production. shared: one list for all, datagrams only (no observers, no anti-entropy).',
+      'Times since a member lost power. Spread: from the first declaration of its death to the last.',
     ],
     columns: [
       'nodes',

@@ -1,9 +1,7 @@
 /**
- * Member tables for very large groups: one shared list plus per-node differences, because nearly all entries say the
- * same. Looks like a full table to the machine.
- *
- * Two things are simpler than in the real one: the order of probing is a random stride through the roll instead of a
- * shuffle, and a search for somebody that fits gives up after some draws.
+ * Member tables for very large groups: one shared list plus the differences of each node, because nearly all entries are
+ * equal. To the machine it is a full table, with two simplifications: the probe order is a random stride through the list
+ * instead of a shuffle, and a search for a member with a property gives up after some draws.
  */
 import type { NodeId } from '../../../src/base/ids.ts';
 import type { Random } from '../../../src/base/random.ts';
@@ -17,7 +15,7 @@ import {
 } from '../../../src/membership/state/member-table.ts';
 import type { NodeEntry } from '../../../src/messages/node-entry.ts';
 
-/** Everybody, as everybody knows everybody from the beginning. */
+/** All members, as every member knows them at the start. */
 export class SharedMemberList {
   readonly entries: readonly NodeEntry[];
   readonly viewHash: number;
@@ -37,30 +35,30 @@ export class SharedMemberList {
 const drawsMax = 20;
 
 export class SharedMemberTable implements MemberTableLike {
-  readonly #roll: SharedMemberList;
+  readonly #list: SharedMemberList;
   readonly #self: NodeId;
   readonly #random: Random;
   readonly #own: MemberTable;
-  /** What those in our own table would count for if they were not there. */
+  /** The share of this node and of the entries in its own table in the hash of the list. */
   #ownHash: number;
   #ownCount = 1;
   #place: number;
   #stride = 1;
   #left = 0;
 
-  constructor(roll: SharedMemberList, self: NodeEntry, random: Random) {
-    this.#roll = roll;
+  constructor(list: SharedMemberList, self: NodeEntry, random: Random) {
+    this.#list = list;
     this.#self = self.id;
     this.#random = random;
-    this.#own = new MemberTable(self.id, roll.entries.length, random.fork('own'));
+    this.#own = new MemberTable(self.id, list.entries.length, random.fork('own'));
     this.#ownHash = hashOf(self);
-    this.#place = random.below(roll.entries.length);
+    this.#place = random.below(list.entries.length);
   }
 
   get(id: NodeId): Member | undefined {
     const known = this.#own.get(id);
     if (known !== undefined || id === this.#self) return known;
-    const entry = this.#roll.get(id);
+    const entry = this.#list.get(id);
     if (entry === undefined) return undefined;
     this.#ownHash = (this.#ownHash + hashOf(entry)) >>> 0;
     this.#ownCount += 1;
@@ -68,22 +66,22 @@ export class SharedMemberTable implements MemberTableLike {
   }
 
   *all(): IterableIterator<Member> {
-    for (const { id } of this.#roll.entries) {
+    for (const { id } of this.#list.entries) {
       const member = this.get(id);
       if (member !== undefined) yield member;
     }
   }
 
   get size(): number {
-    return this.#roll.entries.length - 1;
+    return this.#list.entries.length - 1;
   }
 
   get liveCount(): number {
-    return this.#roll.entries.length - this.#ownCount + this.#own.liveCount;
+    return this.#list.entries.length - this.#ownCount + this.#own.liveCount;
   }
 
   get viewHash(): number {
-    return (this.#roll.viewHash - this.#ownHash + this.#own.viewHash) >>> 0;
+    return (this.#list.viewHash - this.#ownHash + this.#own.viewHash) >>> 0;
   }
 
   markChanged(id: NodeId): void {
@@ -110,7 +108,7 @@ export class SharedMemberTable implements MemberTableLike {
     for (let tries = 0; tries < drawsMax; tries++) {
       if (this.#left === 0) this.#newRound();
       this.#left -= 1;
-      this.#place = (this.#place + this.#stride) % this.#roll.entries.length;
+      this.#place = (this.#place + this.#stride) % this.#list.entries.length;
       const member = this.#at(this.#place);
       if (member !== undefined && isLiveMember(member)) return member;
     }
@@ -120,19 +118,19 @@ export class SharedMemberTable implements MemberTableLike {
   pick(count: number, fits: (member: Member) => boolean): Member[] {
     const picked = new Set<Member>();
     for (let draws = 0; draws < drawsMax * count && picked.size < count; draws++) {
-      const member = this.#at(this.#random.below(this.#roll.entries.length));
+      const member = this.#at(this.#random.below(this.#list.entries.length));
       if (member !== undefined && fits(member)) picked.add(member);
     }
     return [...picked];
   }
 
   #at(place: number): Member | undefined {
-    return this.get((this.#roll.entries[place] as NodeEntry).id);
+    return this.get((this.#list.entries[place] as NodeEntry).id);
   }
 
-  /** A stride without a common divisor meets everybody once. */
+  /** A stride without a common divisor visits every member once. */
   #newRound(): void {
-    const { length } = this.#roll.entries;
+    const { length } = this.#list.entries;
     this.#left = length;
     do this.#stride = 1 + this.#random.below(length);
     while (divisor(this.#stride, length) > 1);
