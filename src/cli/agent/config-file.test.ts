@@ -1,5 +1,4 @@
 /** The options file of a node, and how a command finds its cluster. */
-/** Options files and contexts: what is found, what is read, what is refused. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,6 @@
 /** Exit codes, and how an error is printed: one message, or JSON under `-o json`, always on stderr. */
 import { serializeError, isRemusterError, RemusterError } from '../../base/errors.ts';
-import { errorOfCommand } from './changes-so-far.ts';
+import { withCommandEffect } from './command-effect.ts';
 import { styled, printNotice } from '../output/terminal.ts';
 
 export const exitOk = 0;
@@ -14,7 +14,7 @@ export const exitInterrupted = 130;
 /** Prints the error and returns the exit code. */
 export function reportFailure(error: unknown, asJson: boolean): number {
   const known = isRemusterError(error) ? error : new RemusterError('INTERNAL', internalMessage(error));
-  const shape = serializeError(errorOfCommand(known));
+  const shape = serializeError(withCommandEffect(known));
   const { code, message, hint } = shape;
   if (asJson) {
     printNotice(JSON.stringify({ error: shape }));

@@ -2,7 +2,7 @@
 import { type IncomingMessage, request as httpRequest } from 'node:http';
 import { RemusterError, parseStateChanged } from '../../base/errors.ts';
 import { errorTable, type ErrorCode } from '../../base/error-table.ts';
-import { changing } from './changes-so-far.ts';
+import { trackEffect } from './command-effect.ts';
 import type { ClusterTarget } from './target.ts';
 
 export type NodeReply = { readonly status: number; readonly body: unknown };
@@ -17,7 +17,7 @@ type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
 /** Returns the JSON of a 2xx reply; throws the coded error of any other reply. */
 export async function getJson(target: ClusterTarget, path: string, timeoutMs = defaultTimeoutMs): Promise<unknown> {
-  return successful(await request(target, 'GET', path, undefined, timeoutMs));
+  return bodyOrThrow(await request(target, 'GET', path, undefined, timeoutMs));
 }
 
 export async function postJson(target: ClusterTarget, path: string, body: unknown): Promise<unknown> {
@@ -32,7 +32,7 @@ export async function sendJson(
   body?: unknown,
   timeoutMs = defaultTimeoutMs,
 ): Promise<unknown> {
-  return await changing(async () => successful(await request(target, method, path, body, timeoutMs)));
+  return await trackEffect(async () => bodyOrThrow(await request(target, method, path, body, timeoutMs)));
 }
 
 /** A POST that only reads, such as a call of a readonly method: its failure never means that state has changed. */
@@ -42,7 +42,7 @@ export async function queryJson(
   body: unknown,
   timeoutMs = defaultTimeoutMs,
 ): Promise<unknown> {
-  return successful(await request(target, 'POST', path, body, timeoutMs));
+  return bodyOrThrow(await request(target, 'POST', path, body, timeoutMs));
 }
 
 export function withQuery(path: string, query: Readonly<Record<string, string>>): string {
@@ -67,13 +67,13 @@ export async function request(
 
 async function readReply(response: IncomingMessage): Promise<NodeReply> {
   const text = await readAll(response);
-  return { status: response.statusCode ?? 0, body: parsed(text) };
+  return { status: response.statusCode ?? 0, body: parseJsonOrText(text) };
 }
 
 /** Yields server-sent events until the node ends the stream or the caller stops reading. */
 export async function* readEvents(target: ClusterTarget, path: string): AsyncGenerator {
   const response = await send(target, { method: 'GET', path, body: undefined, timeoutMs: defaultTimeoutMs });
-  if (response.statusCode !== 200) successful(await readReply(response));
+  if (response.statusCode !== 200) bodyOrThrow(await readReply(response));
   let rest = '';
   response.setEncoding('utf8');
   for await (const chunk of response as AsyncIterable<string>) {
@@ -84,7 +84,7 @@ export async function* readEvents(target: ClusterTarget, path: string): AsyncGen
     rest = blocks.pop() ?? '';
     for (const block of blocks) {
       const data = dataOf(block);
-      if (data !== undefined) yield parsed(data);
+      if (data !== undefined) yield parseJsonOrText(data);
     }
   }
 }
@@ -94,7 +94,7 @@ export async function* readEvents(target: ClusterTarget, path: string): AsyncGen
  */
 export async function* postLines(target: ClusterTarget, path: string): AsyncGenerator<string> {
   const response = await send(target, { method: 'POST', path, body: undefined, timeoutMs: idleTimeoutMs });
-  if (response.statusCode !== 200) successful(await readReply(response));
+  if (response.statusCode !== 200) bodyOrThrow(await readReply(response));
   response.setTimeout(idleTimeoutMs, () => response.destroy(new Error('the reply stalled')));
   let rest = '';
   response.setEncoding('utf8');
@@ -169,7 +169,7 @@ async function readAll(response: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString('utf8');
 }
 
-function parsed(text: string): unknown {
+function parseJsonOrText(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
@@ -177,7 +177,7 @@ function parsed(text: string): unknown {
   }
 }
 
-function successful(reply: NodeReply): unknown {
+function bodyOrThrow(reply: NodeReply): unknown {
   if (reply.status >= 200 && reply.status < 300) return reply.body;
   const error = (reply.body as { error?: { code?: unknown; message?: unknown; stateChanged?: unknown } } | null)?.error;
   const code =

@@ -21,7 +21,7 @@ type Context = { readonly addr: string; readonly token?: string; readonly tokenF
 
 export async function resolveTarget(flags: TargetFlags): Promise<ClusterTarget> {
   const { addr, token } = await findCluster(flags);
-  return { addr: checkedAddr(addr), token: flags.token ?? process.env['REMUSTER_TOKEN'] ?? token };
+  return { addr: normalizeAddr(addr), token: flags.token ?? process.env['REMUSTER_TOKEN'] ?? token };
 }
 
 async function findCluster(flags: TargetFlags): Promise<ClusterTarget> {
@@ -86,7 +86,7 @@ function readToken(path: string): string {
   }
 }
 
-function checkedAddr(text: string): string {
+function normalizeAddr(text: string): string {
   const withScheme = /^[a-z]+:\/\//.test(text) ? text : `http://${text}`;
   const url = URL.canParse(withScheme) ? new URL(withScheme) : undefined;
   if (url === undefined || !['http:', 'https:'].includes(url.protocol) || url.hostname === '') {

@@ -6,7 +6,7 @@ import type { RejoinPolicy } from '../../registration/registration-options.ts';
 import type { NodePortPair } from './free-ports.ts';
 
 export type DevSize = {
-  /** In total; managers and workers count per datacenter, because each datacenter needs its environment quorum. */
+  /** In total; managers and workers count per datacenter, because each datacenter needs its own quorum. */
   readonly gates: number;
   readonly managers: number;
   readonly workers: number;

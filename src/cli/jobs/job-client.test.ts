@@ -1,4 +1,4 @@
-/** Following a job with failover: a fakeNode that has ended, does not reply or has no leader does not end it. */
+/** Following a job with failover: a node that has ended, does not reply or has no leader does not end it. */
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';

@@ -28,7 +28,7 @@ function addSubmitCommand(parent: Command, usage: string, description: string): 
     .option('--set <key=value>', 'override a field of the workflows; repeatable', collect)
     .option('--env <key=value>', 'set a variable of ctx.env; repeatable', collect)
     .option('--name <name>', 'name of the job in lists and reports')
-    .option('--key <key>', 'idempotency key: a second submission with the same key returns the first job')
+    .option('--key <key>', 'idempotency key: the same key with the same content is the same job')
     .option('--priority <number>', '0 to 9; jobs with a higher priority start first', integerFlag('--priority', 0))
     .option('--timeout <duration>', 'time limit of the whole job')
     .option('--seed <number>', 'seed of ctx.random', integerFlag('--seed', 0))

@@ -45,7 +45,7 @@ export async function jobResultCommand(jobId: string, flags: Flags & { readonly 
   return exitCode;
 }
 
-/** Prints at most `linesMax` lines, and how many are remaining. Also used by `run`. */
+/** Prints at most `linesMax` lines, and how many remain. Also used by `run`. */
 export async function printResults(
   client: JobHttpClient,
   jobId: string,

@@ -127,13 +127,13 @@ export class LiveView {
   }
 }
 
-/** Dashes as long as nothing has been measured. */
+/** Dashes until something was measured. */
 function percentilesText({ latencyMs }: JobProgress, gap: string): string {
   const text = (name: 'p50' | 'p95' | 'p99') => `${name} ${formatLatency(latencyMs?.[name] ?? Number.NaN)}`;
   return [text('p50'), text('p95'), text('p99')].join(gap);
 }
 
-/** One line for a log: what stands in the view, without its incidents. */
+/** The view as one line for a log, without its plot. */
 export function progressLine(progress: JobProgress): string {
   const queue = progress.queue === null ? '' : `  position ${progress.queue.position}: ${progress.queue.reason}`;
   const workers = progress.workers.length === 0 ? '' : `  on ${progress.workers.join(' ')}`;

@@ -15,7 +15,7 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto
 h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .3rem .6rem; border-bottom: 1px solid var(--line); }
-th:first-child, td:first-child, table.words :is(th, td) { text-align: left; }
+th:first-child, td:first-child, table.text :is(th, td) { text-align: left; }
 .tiles { display: flex; flex-wrap: wrap; gap: 1rem; } .tile { border: 1px solid var(--line); border-radius: .5rem; padding: .6rem 1rem; }
 .tile b { display: block; font-size: 1.3rem; } .bad { color: var(--bad); } .good { color: var(--good); } .half { color: var(--half); }
 svg { width: 100%; height: auto; border: 1px solid var(--line); border-radius: .5rem; }
@@ -99,7 +99,7 @@ function section(title: string, body: string): string {
 function grid(
   titles: readonly string[],
   rows: readonly (readonly string[])[],
-  kind: 'numbers' | 'words' = 'numbers',
+  kind: 'numbers' | 'text' = 'numbers',
 ): string {
   if (rows.length === 0) return '';
   const cells = (tag: 'td' | 'th', row: readonly string[]): string =>
@@ -127,7 +127,7 @@ function errors({ workflows, errors: rows }: Report): string {
   const counted = rows.map(({ workflow, step, message, place, count }) => [
     ...[`${workflow} / ${step}`, message, place, formatCount(count)],
   ]);
-  return grid(['Where', 'Error', 'Line', 'Times'], [...own, ...counted], 'words');
+  return grid(['Where', 'Error', 'Line', 'Times'], [...own, ...counted], 'text');
 }
 
 /** Failed items by message, then the listed ones. */
@@ -137,8 +137,8 @@ function failedItems({ count, messages, other, items }: WorkflowFailures): strin
   const rows = items.map(({ index, error }) => [String(index), itemErrorText(error), error.at ?? '']);
   const listed = items.length < count ? `; ${formatCount(items.length)} of ${formatCount(count)} are listed` : '';
   const head = `<p>${safe(`${formatAmount(count, 'failed item')}${listed}`)}.</p>`;
-  const counts = grid(['Message', 'Line', 'Items'], [...byMessage, ...rest], 'words');
-  return `${head}${counts}${grid(['Item', 'Error', 'Line'], rows, 'words')}`;
+  const counts = grid(['Message', 'Line', 'Items'], [...byMessage, ...rest], 'text');
+  return `${head}${counts}${grid(['Item', 'Error', 'Line'], rows, 'text')}`;
 }
 
 function metrics({ metrics: rows }: Report): string {
@@ -166,6 +166,6 @@ function incidents({ incidents: rows }: Report): string {
   return grid(
     ['Time', 'Type', 'Node', 'Effect'],
     rows.map(({ time, type, node, effect }) => [time, type, node, effect]),
-    'words',
+    'text',
   );
 }

@@ -7,7 +7,7 @@ import { type RemusterError, isRemusterError, withPossibleEffect } from '../../b
 let mayHaveChanged = false;
 
 /** Sends one request that changes state. */
-export async function changing<T>(request: () => Promise<T>): Promise<T> {
+export async function trackEffect<T>(request: () => Promise<T>): Promise<T> {
   try {
     const reply = await request();
     mayHaveChanged = true;
@@ -19,6 +19,6 @@ export async function changing<T>(request: () => Promise<T>): Promise<T> {
 }
 
 /** The error with the effect of all requests of this command so far. */
-export function errorOfCommand(error: RemusterError): RemusterError {
+export function withCommandEffect(error: RemusterError): RemusterError {
   return mayHaveChanged ? withPossibleEffect(error) : error;
 }
