@@ -23,7 +23,7 @@ describe('configuration changes', () => {
         .host.progress()
         .every(({ caughtUp }) => caughtUp),
     );
-    assert.deepEqual(world.voter('n4').replica.items, ['a']);
+    assert.deepEqual(world.voter('n4').stateMachine.items, ['a']);
     assert.equal(world.voter('n4').host.view().self, 'syncing');
     assert.equal(untilEnded(world, change(world, leader, { kind: 'promote', id: idOf('n4') })), 'ok');
     world.until('it is a voter', () => world.voter('n4').host.view().self === 'follower', 500);

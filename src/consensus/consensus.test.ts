@@ -24,7 +24,7 @@ describe('a consensus group', () => {
     const startMs = world.nowMs;
     world.untilLeader(1_000);
     assert.ok(world.nowMs - startMs >= defaultConsensusOptions.electionTimeoutMs);
-    assert.deepEqual(world.voter('n1').replica.items, ['a']);
+    assert.deepEqual(world.voter('n1').stateMachine.items, ['a']);
   });
 
   test('of three commits in one order, and returns results to the proposer', () => {
@@ -241,8 +241,8 @@ describe('leadership', () => {
     assert.notEqual(next, leader);
     assert.equal(untilEnded(world, world.propose(next, 'b')), 'ok');
     world.voter(leader).diskFull = false;
-    world.until('it has caught up', () => world.voter(leader).replica.items.includes('b'), 2_000);
-    world.until('all are the same', () => appliedEverywhere(world, world.voter(next).replica.items), 500);
+    world.until('it has caught up', () => world.voter(leader).stateMachine.items.includes('b'), 2_000);
+    world.until('all are the same', () => appliedEverywhere(world, world.voter(next).stateMachine.items), 500);
   });
 });
 

@@ -149,7 +149,7 @@ describe('snapshots', () => {
     for (let i = 0; i < 6; i++) assert.equal(untilEnded(world, world.propose(leader, `${i}${long}`)), 'ok');
     world.run(100);
     world.heal();
-    world.until('it has caught up', () => world.voter(away).replica.items.length === 6, 5_000);
-    assert.deepEqual(world.voter(away).replica.items, world.voter(leader).replica.items);
+    world.until('it has caught up', () => world.voter(away).stateMachine.items.length === 6, 5_000);
+    assert.deepEqual(world.voter(away).stateMachine.items, world.voter(leader).stateMachine.items);
   });
 });

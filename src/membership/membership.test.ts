@@ -98,7 +98,7 @@ describe('a generation', () => {
     );
   });
 
-  it('is not added by a claim that an unknown member is dead or left', () => {
+  it('of an unknown member is not added by a claim that it is dead or left', () => {
     const subject = new Subject();
     subject.receives(identity(2), claim('dead', identity(3)), claim('left', identity(4)));
     assert.deepEqual(subject.events(), ['member.alive n2 1/0']);

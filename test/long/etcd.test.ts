@@ -157,7 +157,7 @@ describe('writes and a watch on etcd', limit, () => {
 
 describe('leadership on etcd', limit, () => {
   it('passes on when the holder is cut off: it has stopped before the other begins, under a higher fence', async (t) => {
-    const [server] = (await startEtcd(t, { isHasty: true })) as [EtcdServer];
+    const [server] = (await startEtcd(t, { withoutFsync: true })) as [EtcdServer];
     const log: string[] = [];
     const fences: Fence[] = [];
     let told: () => void = () => undefined;

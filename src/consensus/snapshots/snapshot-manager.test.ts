@@ -44,7 +44,7 @@ function propose(world: ConsensusTestCluster, from: number, to: number): void {
 }
 
 function untilApplied(world: ConsensusTestCluster, key: string, count: number): void {
-  world.until(`${key} has ${count}`, () => world.voter(key).replica.items.length === count);
+  world.until(`${key} has ${count}`, () => world.voter(key).stateMachine.items.length === count);
 }
 
 const items = (count: number): readonly string[] => Array.from({ length: count }, (_, i) => `item ${i}`);
@@ -141,7 +141,7 @@ describe('applying entries in slices', () => {
         leader.host.readBarrier(5_000, () => (barriers += 1));
       });
     }
-    world.until('all are applied', () => leader.replica.items.length === count && barriers === count);
-    assert.deepEqual(leader.replica.items, items(count));
+    world.until('all are applied', () => leader.stateMachine.items.length === count && barriers === count);
+    assert.deepEqual(leader.stateMachine.items, items(count));
   });
 });

@@ -15,7 +15,7 @@ let tests = 0;
 const ends: (() => Promise<void>)[] = [];
 after(() => Promise.all(ends.map((end) => end())));
 before(async () => {
-  [server] = (await startEtcd({ after: (end) => ends.push(end) }, { isHasty: true })) as [EtcdServer];
+  [server] = (await startEtcd({ after: (end) => ends.push(end) }, { withoutFsync: true })) as [EtcdServer];
 });
 
 describeRegistry('etcd', (t) => {

@@ -38,7 +38,7 @@ let server: EtcdServer;
 let tests = 0;
 
 before(async () => {
-  [server] = (await startEtcd({ after: (end) => ends.push(end) }, { isHasty: true })) as [EtcdServer];
+  [server] = (await startEtcd({ after: (end) => ends.push(end) }, { withoutFsync: true })) as [EtcdServer];
 });
 after(() => Promise.all(ends.map((end) => end())));
 
@@ -87,11 +87,11 @@ describe('a transaction whose reply is lost', limit, () => {
   it('is retried and executed once', async (t) => {
     const { here, direct, proxy } = await harness(t);
     await here.write(putOp('k', '0'));
-    proxy.fate = firstTransactions(3, 'loseAnswer');
+    proxy.fate = firstTransactions(3, 'loseReply');
     const { revision, succeeded } = await here.write(putOp('k', '1'), putOp('other', '1'));
     const entry = await direct.entry('k');
     assert.deepEqual([entry?.version, entry?.modRevision, succeeded], [2, revision, true]);
-    assert.equal(proxy.asked.filter((path) => path === '/v3/kv/txn').length, 5);
+    assert.equal(proxy.paths.filter((path) => path === '/v3/kv/txn').length, 5);
     assert.equal((await here.write(putOp('k', '2'))).revision, revision + 1);
   });
 
@@ -101,7 +101,7 @@ describe('a transaction whose reply is lost', limit, () => {
     proxy.fate = (path) => {
       if (path !== '/v3/kv/txn') return 'pass';
       proxy.fate = () => 'hang';
-      return 'loseAnswer';
+      return 'loseReply';
     };
     const first = here.write(
       readOp(allKeys),
@@ -120,10 +120,10 @@ describe('a transaction whose reply is lost', limit, () => {
 
   it('returns the branch of its execution, also if its conditions have changed since', async (t) => {
     const { here, proxy } = await harness(t);
-    proxy.fate = firstTransactions(1, 'loseAnswer');
+    proxy.fate = firstTransactions(1, 'loseReply');
     const create = { compare: [keyIsAbsent('k')], then: [putOp('k', 'mine')], otherwise: [putOp('late', 'yes')] };
     assert.equal((await here.transact(create)).succeeded, true);
-    proxy.fate = firstTransactions(1, 'loseAnswer');
+    proxy.fate = firstTransactions(1, 'loseReply');
     assert.equal((await here.transact(create)).succeeded, false);
     assert.equal(await here.contents(), 'k=mine late=yes');
     assert.equal((await here.entry('late'))?.version, 1);
@@ -135,7 +135,7 @@ describe('a transaction whose reply is lost', limit, () => {
     proxy.fate = (path) => {
       if (path !== '/v3/kv/txn') return 'pass';
       proxy.fate = () => 'hang';
-      return 'loseAnswer';
+      return 'loseReply';
     };
     const lost = transact(registry, { then: [readOp('a'), putOp('a', '2')] }, 20_000);
     while ((await direct.contents()) !== 'a=2') await new Promise(setImmediate);
@@ -254,7 +254,7 @@ describe('a watch whose stream breaks', limit, () => {
     const watched = new WatchRecorder({ ...realWorld, registry, other: registry, clock }, allKeys, revision);
     t.after(() => watched.end());
     await watched.until(({ seen }) => seen.length === 1);
-    assert.ok(proxy.asked.includes('/v3/watch'));
+    assert.ok(proxy.paths.includes('/v3/watch'));
     proxy.fate = () => 'hang';
     proxy.cutStreams();
     await direct.write(putOp('a'));
@@ -279,7 +279,7 @@ describe('a watch whose stream breaks', limit, () => {
 
 describe('the etcd registry with credentials', limit, () => {
   it('authenticates with user and password, and again when the token expired', async (t) => {
-    const [own] = (await startEtcd(t, { isHasty: true })) as [EtcdServer];
+    const [own] = (await startEtcd(t, { withoutFsync: true })) as [EtcdServer];
     await own.post('/v3/auth/user/add', { name: 'root', password: 'correct' });
     await own.post('/v3/auth/role/add', { name: 'root' });
     await own.post('/v3/auth/user/grant', { user: 'root', role: 'root' });
@@ -312,7 +312,7 @@ describe('the etcd registry with credentials', limit, () => {
     const names = ['-addext', 'subjectAltName=IP:127.0.0.1'];
     execFileSync('openssl', ['req', '-x509', ...curve, ...names, '-keyout', key, '-out', cert], { stdio: 'pipe' });
     const args = ['--cert-file', cert, '--key-file', key, '--client-cert-auth', '--trusted-ca-file', cert];
-    const [own] = (await startEtcd(t, { isHasty: true, scheme: 'https', words: args })) as [EtcdServer];
+    const [own] = (await startEtcd(t, { withoutFsync: true, scheme: 'https', args })) as [EtcdServer];
     const [certPem, keyPem] = [readFileSync(cert, 'utf8'), readFileSync(key, 'utf8')];
     const registry = openRegistry(t, { endpoints: [own.endpoint], tls: { caPem: certPem, certPem, keyPem } });
     const here = new RegistryCaller(realWorld, registry);

@@ -141,7 +141,7 @@ export class PushClientPart {
   #recordReply(member: Member, ack: MembershipMessageOf<'pushAck'>): void {
     const { outbox, table, counters } = this.#context;
     const roundTripMs = outbox.nowMs - this.#sentMs;
-    member.heardMs = outbox.nowMs;
+    member.lastMessageMs = outbox.nowMs;
     member.viewHash = ack.viewHash;
     member.probeFailed = false;
     member.roundTrip.observe(roundTripMs);

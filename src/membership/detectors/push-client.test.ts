@@ -94,7 +94,7 @@ class PushConversation {
     const harness = this.harnesses.find(({ self }) => self.id === to) ?? assert.fail('the ping has no receiver');
     const { name } = harness.self;
     this.#trace(
-      `w1 -> ${name} ping ${ping.seq} of incarnation ${ping.incarnation}${ping.hearsYou ? ', hears it' : ''}`,
+      `w1 -> ${name} ping ${ping.seq} of incarnation ${ping.incarnation}${ping.hearsYou ? ', acks arrive' : ''}`,
     );
     this.#carry(`w1 ${name}`, () => {
       const arrived = codec.decode(codec.encode(ping));
@@ -134,8 +134,8 @@ describe('a worker without datagrams and its managers', () => {
       '5 m1 claims w1 join in incarnation 0',
       '5 m1 sees w1 member.alive',
       '5 m2 sees w1 member.alive',
-      '10 w1 -> m1 ping 2 of incarnation 0, hears it',
-      '3010 w1 -> m1 ping 3 of incarnation 0, hears it',
+      '10 w1 -> m1 ping 2 of incarnation 0, acks arrive',
+      '3010 w1 -> m1 ping 3 of incarnation 0, acks arrive',
     ]);
     assert.equal(world.harnesses[0]?.push.isDispatchable(4_000, world.worker.id), true);
   });
@@ -146,16 +146,16 @@ describe('a worker without datagrams and its managers', () => {
     world.runTo(4_000);
     world.cuts.add('w1 m1').add('m1 w1');
     assert.deepEqual(world.runTo(20_000), [
-      '6010 w1 -> m1 ping 4 of incarnation 0, hears it',
+      '6010 w1 -> m1 ping 4 of incarnation 0, acks arrive',
       '9010 w1 -> m1 ping 5 of incarnation 0',
       '12010 w1 -> m1 ping 6 of incarnation 0',
-      '15010 w1 accuses m1: 3 heartbeats were not answered',
+      '15010 w1 accuses m1: 3 heartbeats were not acknowledged',
       '15010 w1 raises its incarnation to 1',
       '15010 w1 -> m2 ping 7 of incarnation 1',
       '15015 m2 claims w1 alive in incarnation 1',
-      '15020 w1 -> m2 ping 8 of incarnation 1, hears it',
+      '15020 w1 -> m2 ping 8 of incarnation 1, acks arrive',
       '18015 m1 claims w1 dead in incarnation 0',
-      '18020 w1 -> m2 ping 9 of incarnation 1, hears it',
+      '18020 w1 -> m2 ping 9 of incarnation 1, acks arrive',
     ]);
     for (const harness of world.harnesses) assert.equal(harness.stateOf(world.worker), 'alive 1.1');
   });
@@ -174,7 +174,7 @@ describe('a worker without datagrams and its managers', () => {
       '27015 m1 claims w1 alive in incarnation 2',
       '27015 m1 sees w1 member.alive',
       '27015 m2 sees w1 member.alive',
-      '27020 w1 -> m1 ping 12 of incarnation 2, hears it',
+      '27020 w1 -> m1 ping 12 of incarnation 2, acks arrive',
     ]);
     for (const harness of world.harnesses) assert.equal(harness.stateOf(world.worker), 'alive 1.2');
   });
@@ -227,10 +227,10 @@ describe('a worker without datagrams and its managers', () => {
     assert.deepEqual(
       world.runTo(7_000).filter((line) => !line.includes('sees')),
       [
-        '6010 w1 -> m1 ping 4 of incarnation 0, hears it',
+        '6010 w1 -> m1 ping 4 of incarnation 0, acks arrive',
         '6015 m1 -> w1 accused',
         '6020 w1 raises its incarnation to 1',
-        '6020 w1 -> m1 ping 5 of incarnation 1, hears it',
+        '6020 w1 -> m1 ping 5 of incarnation 1, acks arrive',
         '6025 m1 claims w1 alive in incarnation 1',
       ],
     );

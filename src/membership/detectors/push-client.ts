@@ -127,7 +127,7 @@ export class PushClient {
   #onManagerDead(): void {
     const lost = this.#manager;
     if (lost === undefined) return;
-    this.#ports.accuse(lost, `${this.#timing.missesMax} heartbeats were not answered`);
+    this.#ports.accuse(lost, `${this.#timing.missesMax} heartbeats were not acknowledged`);
     this.#ports.raiseAbove(0);
     this.#connect();
   }

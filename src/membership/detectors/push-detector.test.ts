@@ -76,7 +76,7 @@ describe('the push detector', () => {
       detector.ping(nowMs, w2, firstLife);
     }
     assert.deepEqual(calls, ['vote w1', 'dead w1']);
-    assert.deepEqual(deaths, [{ id: w1, ...firstLife, reason: 'silent', silentMs: 15_000, wasHeard: true }]);
+    assert.deepEqual(deaths, [{ id: w1, ...firstLife, reason: 'silent', silentMs: 15_000, hasPinged: true }]);
     assert.equal(detector.isMonitored(w1), false);
     assert.equal(detector.monitoredCount, 1);
   });
@@ -102,7 +102,7 @@ describe('the push detector', () => {
     assert.deepEqual(calls, []);
   });
 
-  it('HE-6: warns when it is started twice, and goes on as it was', () => {
+  it('HE-6: warns when it is started twice, and keeps its workers', () => {
     const { detector, warnings } = startDetector();
     detector.ping(0, w1, firstLife);
     assert.equal(detector.start(1), false);
@@ -183,7 +183,7 @@ describe('the push detector', () => {
     run(detector, 79_999);
     assert.deepEqual(deaths, []);
     run(detector, 80_000);
-    assert.deepEqual(deaths, [{ id: w1, ...firstLife, reason: 'silent', silentMs: timing.graceMs, wasHeard: false }]);
+    assert.deepEqual(deaths, [{ id: w1, ...firstLife, reason: 'silent', silentMs: timing.graceMs, hasPinged: false }]);
   });
 
   it('H5: watches members only', () => {
@@ -224,7 +224,7 @@ describe('the push detector', () => {
     detector.ping(0, w1, { generation: 1, incarnation: 2 });
     assert.equal(detector.ping(4_000, w1, { generation: 2, incarnation: 0 }), 'registered');
     assert.deepEqual(deaths, [
-      { id: w1, generation: 1, incarnation: 2, reason: 'restarted', silentMs: 4_000, wasHeard: true },
+      { id: w1, generation: 1, incarnation: 2, reason: 'restarted', silentMs: 4_000, hasPinged: true },
     ]);
     assert.deepEqual(calls, ['dead w1'], 'membership knows by the new generation');
     assert.equal(detector.ping(4_001, w1, { generation: 1, incarnation: 2 }), 'stale');

@@ -23,7 +23,7 @@ export type DetectedDeath = MemberLife & {
   /** Since its last ping, or since the detector began to wait for the first. */
   readonly silentMs: number;
   /** False if it was adopted and never pinged this node. */
-  readonly wasHeard: boolean;
+  readonly hasPinged: boolean;
 };
 
 export type PushDetectorPorts = {
@@ -41,8 +41,8 @@ export type PingResult = 'registered' | 'renewed' | 'unknown' | 'stale' | 'dead'
 type Worker = {
   life: MemberLife;
   readonly sinceMs: number;
-  heardMs: number | undefined;
-  hearsUsMs: number | undefined;
+  lastPingMs: number | undefined;
+  lastConfirmedMs: number | undefined;
   deadlineMs: number;
 };
 
@@ -107,15 +107,15 @@ export class PushDetector {
       this.#end(nowMs, id, worker, 'restarted');
       worker = this.#workers.get(id);
     }
-    const isFirst = worker?.heardMs === undefined;
+    const isFirst = worker?.lastPingMs === undefined;
     if (worker === undefined) {
       const refused = this.#refusal(id, life);
       if (refused !== undefined) return refused;
       worker = this.#watch(nowMs, id, life, this.#timing.timeoutMs);
     }
     worker.life = life;
-    worker.heardMs = nowMs;
-    if (hearsUs) worker.hearsUsMs = nowMs;
+    worker.lastPingMs = nowMs;
+    if (hearsUs) worker.lastConfirmedMs = nowMs;
     this.#setDeadline(nowMs, id, worker, nowMs + this.#timing.timeoutMs);
     if (isFirst) this.#ports.log('info', 'worker registered', { id, ...life });
     return isFirst ? 'registered' : 'renewed';
@@ -170,15 +170,15 @@ export class PushDetector {
 
   /** -1 for a worker that is not watched or never pinged. */
   timeSinceLastHeartbeatMs(nowMs: number, id: NodeId): number {
-    const heardMs = this.#workers.get(id)?.heardMs;
-    return heardMs === undefined ? -1 : nowMs - heardMs;
+    const lastPingMs = this.#workers.get(id)?.lastPingMs;
+    return lastPingMs === undefined ? -1 : nowMs - lastPingMs;
   }
 
   /** Which directions between this node and a worker have worked within the timeout. A dispatch needs both. */
   directions(nowMs: number, id: NodeId): { readonly heardByUs: boolean; readonly hearsUs: boolean } {
     const worker = this.#workers.get(id);
     const isFresh = (atMs: number | undefined) => atMs !== undefined && nowMs - atMs < this.#timing.timeoutMs;
-    return { heardByUs: isFresh(worker?.heardMs), hearsUs: isFresh(worker?.hearsUsMs) };
+    return { heardByUs: isFresh(worker?.lastPingMs), hearsUs: isFresh(worker?.lastConfirmedMs) };
   }
 
   #refusal(id: NodeId, life: MemberLife): 'dead' | 'full' | undefined {
@@ -188,7 +188,7 @@ export class PushDetector {
   }
 
   #watch(nowMs: number, id: NodeId, life: MemberLife, waitMs: number): Worker {
-    const worker = { life, sinceMs: nowMs, heardMs: undefined, hearsUsMs: undefined, deadlineMs: 0 };
+    const worker = { life, sinceMs: nowMs, lastPingMs: undefined, lastConfirmedMs: undefined, deadlineMs: 0 };
     this.#workers.set(id, worker);
     this.#setDeadline(nowMs, id, worker, nowMs + waitMs);
     return worker;
@@ -202,8 +202,8 @@ export class PushDetector {
   #end(nowMs: number, id: NodeId, worker: Worker, reason: DetectedDeath['reason']): void {
     this.removeWorker(id);
     this.#dead.set(id, worker.life);
-    const wasHeard = worker.heardMs !== undefined;
-    const death = { id, ...worker.life, reason, silentMs: nowMs - (worker.heardMs ?? worker.sinceMs), wasHeard };
+    const hasPinged = worker.lastPingMs !== undefined;
+    const death = { id, ...worker.life, reason, silentMs: nowMs - (worker.lastPingMs ?? worker.sinceMs), hasPinged };
     this.#ports.log('warn', 'worker failed', death);
     if (reason === 'silent') this.#ports.voteDead(death);
     try {

@@ -186,7 +186,7 @@ describe('a node without datagrams', () => {
     assert.equal(subject.machine.member(silent.id)?.state, 'alive');
     subject.receivesAck();
     assert.equal(subject.machine.member(silent.id)?.state, 'suspect');
-    assert.ok(subject.events().includes(`member.suspect ${silent.name}:0 3 heartbeats were not answered`));
+    assert.ok(subject.events().includes(`member.suspect ${silent.name}:0 3 heartbeats were not acknowledged`));
   });
 
   it('suspects no member while no manager replies, and requests the view of dead members', () => {

@@ -53,7 +53,7 @@ export class PushServerPart {
     const member = table.get(from.id);
     const isCurrent = member?.generation === from.generation && member.incarnation === ping.incarnation;
     if (!isCurrent) return outbox.push({ kind: 'reply', call, message: outcome.value });
-    member.heardMs = outbox.nowMs;
+    member.lastMessageMs = outbox.nowMs;
     table.markChanged(member.id);
     applyMemberReport(this.#context, member, ping);
     outbox.push({ kind: 'reply', call, message: { ...outcome.value, stateVersion: member.stateVersion } });

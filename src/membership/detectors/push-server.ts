@@ -143,7 +143,7 @@ export class PushServer {
     const why = `no heartbeat for ${Math.round(death.silentMs)} ms`;
     // Only the watcher can judge a member that accepts no probes, so its verdict counts at once everywhere. That of a
     // node that only adopted the member does not: the member may ping another node that is unreachable from here.
-    const refused = kind === 'dead' && death.wasHeard;
+    const refused = kind === 'dead' && death.hasPinged;
     this.#ports.applyClaim({ ...this.#claim(kind, death.id, death, undefined), refused }, why);
   }
 

@@ -25,7 +25,7 @@ const anyClaim = fc
   .map(([kind, incarnation, generation]) => claim(kind, incarnation, generation));
 
 describe('the order of claims', () => {
-  it("is SWIM's within one life", () => {
+  it('is that of SWIM within one generation', () => {
     // Alive(i) beats Suspect(j) and Alive(j) iff i > j.
     assert.ok(!supersedes(claim('alive', 3), status('suspect', 3)));
     assert.ok(!supersedes(claim('alive', 3), status('alive', 3)));

@@ -21,7 +21,7 @@ export type Member = {
   /** When `state` was entered. */
   sinceMs: number;
   /** The last message of this member. */
-  heardMs: number;
+  lastMessageMs: number;
   /** The direct ping of a probe timed out and nothing has cleared it since: operators see `probe-failed`. */
   probeFailed: boolean;
   health: number;
@@ -165,7 +165,7 @@ export class MemberTable {
       incarnation: claim.incarnation,
       state: claimedState(claim.kind),
       sinceMs: nowMs,
-      heardMs: nowMs,
+      lastMessageMs: nowMs,
       probeFailed: false,
       health: 0,
       stuck: false,

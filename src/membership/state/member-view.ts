@@ -16,7 +16,7 @@ export function memberViewOf(member: Member, nowMs: number): MemberView {
     state: state === 'alive' && member.probeFailed ? 'probe-failed' : state,
     incarnation,
     health,
-    silentMs: Math.max(0, Math.floor(nowMs - member.heardMs)),
+    silentMs: Math.max(0, Math.floor(nowMs - member.lastMessageMs)),
     stuck,
     lagMs,
     roundTripUs: meanMs === undefined ? undefined : Math.round(meanMs * 1_000),

@@ -116,7 +116,7 @@ export class SuspicionPolicy {
     }
     const now = table.get(from.id);
     if (now?.generation === from.generation) {
-      now.heardMs = outbox.nowMs;
+      now.lastMessageMs = outbox.nowMs;
       table.markChanged(now.id);
     }
     this.#notifyIfDead(from);
@@ -282,8 +282,8 @@ export class SuspicionPolicy {
     portIsClosed = false,
   ): void {
     const { id, generation, incarnation } = member;
-    const accusers = (suspicion?.accusers ?? []).map((one) => this.#nameOf(one));
-    const refusedTo = (suspicion?.refusals ?? []).map((one) => this.#nameOf(one));
+    const accusers = (suspicion?.accusers ?? []).map((id) => this.#nameOf(id));
+    const refusedTo = (suspicion?.refusals ?? []).map((id) => this.#nameOf(id));
     const { name } = member.entry;
     const event = { type, id, name, generation, incarnation, why, accusers, refusedTo, portIsClosed };
     this.#context.outbox.push({ kind: 'event', event });

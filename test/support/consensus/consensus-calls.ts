@@ -47,5 +47,7 @@ export function untilEnded(world: ConsensusTestCluster, ended: PendingOutcome): 
 }
 
 export function appliedEverywhere(world: ConsensusTestCluster, items: readonly string[]): boolean {
-  return world.keys.every((key) => !world.voter(key).alive || world.voter(key).replica.items.join() === items.join());
+  return world.keys.every(
+    (key) => !world.voter(key).alive || world.voter(key).stateMachine.items.join() === items.join(),
+  );
 }

@@ -29,7 +29,7 @@ export type ConsensusObserver = {
 };
 
 /** A list of texts: each command appends one, and its result is the length. */
-export class ListReplica implements StateMachine<number> {
+export class ListStateMachine implements StateMachine<number> {
   items: string[] = [];
 
   apply({ command }: AppliedEntry): number {
@@ -60,7 +60,7 @@ export class ListReplica implements StateMachine<number> {
 export type Voter = {
   readonly self: Identity;
   readonly host: ConsensusHost<number>;
-  readonly replica: ListReplica;
+  readonly stateMachine: ListStateMachine;
   readonly disk: StoreContent;
   alive: boolean;
   diskFull: boolean;
@@ -89,7 +89,7 @@ export class ConsensusTestCluster {
     const generation = (before?.self.generation ?? 0) + 1;
     const self: Identity = { id: idOf(key), name: key, ...addressOf(key), generation, roles: ['manager'], dc: 'dc1' };
     const disk = before?.disk ?? new StoreContent();
-    const replica = new ListReplica();
+    const stateMachine = new ListStateMachine();
     const clock = this.#clock(() => voter.alive, rate);
     const host = new ConsensusHost(
       {
@@ -100,7 +100,7 @@ export class ConsensusTestCluster {
         log: () => {},
       },
       { group: 'g', self, options: this.options },
-      replica,
+      stateMachine,
       {
         event: (event) => this.#watcher.onEvent?.(key, formatEvent(event)),
         onHalt: (error) => {
@@ -108,7 +108,7 @@ export class ConsensusTestCluster {
         },
       },
     );
-    const voter: Voter = { self, host, replica, disk, alive: true, diskFull: false };
+    const voter: Voter = { self, host, stateMachine, disk, alive: true, diskFull: false };
     this.#voters.set(key, voter);
     host.start((outcome) => assert.ok(outcome.ok, 'the voter starts'));
     return voter;

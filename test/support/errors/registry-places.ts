@@ -109,7 +109,7 @@ export const registryPlaces: readonly Place[] = [
       world.until('the proposal ends', () => outcome !== undefined);
       world.travel = () => [5];
       world.run(10_000);
-      return { outcome, happened: others.some((key) => world.voter(key).replica.items.includes('x')) };
+      return { outcome, happened: others.some((key) => world.voter(key).stateMachine.items.includes('x')) };
     },
   },
 ];

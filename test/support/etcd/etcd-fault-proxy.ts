@@ -3,16 +3,16 @@ import { type IncomingMessage, type ServerResponse, createServer, request } from
 import type { AddressInfo } from 'node:net';
 
 /**
- * `loseAnswer`: etcd executes the request, and the reply is lost. `hang`: the request is lost without an error. `late`:
+ * `loseReply`: etcd executes the request, and the reply is lost. `hang`: the request is lost without an error. `late`:
  * the connection breaks, and etcd executes the request when `releaseLate` is called. `refuse`: the connection breaks.
  */
-export type ExchangeFate = 'pass' | 'loseAnswer' | 'hang' | 'late' | 'refuse';
+export type ExchangeFate = 'pass' | 'loseReply' | 'hang' | 'late' | 'refuse';
 
 export type EtcdFaultProxy = {
   readonly endpoint: string;
   fate: (path: string) => ExchangeFate;
   /** The path of every request, in order. */
-  readonly asked: string[];
+  readonly paths: string[];
   /** Executes the late requests, and waits for their end. */
   releaseLate(): Promise<void>;
   /** Breaks the open watch streams. */
@@ -23,13 +23,13 @@ export type EtcdFaultProxy = {
 export async function startEtcdFaultProxy(target: string): Promise<EtcdFaultProxy> {
   const late: (() => Promise<void>)[] = [];
   const streams = new Set<ServerResponse>();
-  const asked: string[] = [];
+  const paths: string[] = [];
   const server = createServer((incoming, outgoing) => {
     void exchange(incoming, outgoing);
   });
   const exchange = async (incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> => {
     const path = incoming.url ?? '';
-    asked.push(path);
+    paths.push(path);
     const body = await readBody(incoming);
     const fate = proxy.fate(path);
     if (fate === 'hang') return;
@@ -44,13 +44,13 @@ export async function startEtcdFaultProxy(target: string): Promise<EtcdFaultProx
       outgoing.once('close', () => streams.delete(outgoing));
     }
     await forward(target, path, incoming, body, fate === 'pass' ? outgoing : undefined);
-    if (fate === 'loseAnswer') outgoing.destroy();
+    if (fate === 'loseReply') outgoing.destroy();
   };
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
   const proxy: EtcdFaultProxy = {
     endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     fate: () => 'pass',
-    asked,
+    paths,
     releaseLate: async () => void (await Promise.all(late.splice(0).map((run) => run()))),
     cutStreams: () => {
       for (const stream of streams) stream.destroy();
@@ -79,16 +79,16 @@ function forward(
 ): Promise<void> {
   return new Promise((done) => {
     const headers = { ...incoming.headers, host: new URL(target).host };
-    const sent = request(new URL(path, target), { method: 'POST', headers, agent: false }, (answer) => {
-      answer.once('close', done);
+    const sent = request(new URL(path, target), { method: 'POST', headers, agent: false }, (reply) => {
+      reply.once('close', done);
       if (outgoing === undefined) {
-        answer.resume();
+        reply.resume();
         return;
       }
-      outgoing.writeHead(answer.statusCode ?? 500, answer.headers);
+      outgoing.writeHead(reply.statusCode ?? 500, reply.headers);
       outgoing.flushHeaders();
-      answer.pipe(outgoing);
-      answer.once('error', () => outgoing.destroy());
+      reply.pipe(outgoing);
+      reply.once('error', () => outgoing.destroy());
     });
     outgoing?.once('close', () => sent.destroy());
     sent.once('error', () => {

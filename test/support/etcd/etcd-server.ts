@@ -16,10 +16,10 @@ export const etcdPackage = { packageName: 'etcd-server', command, check: ['--ver
 
 export type EtcdServerOptions = {
   /** Faster; for tests that kill no server. */
-  readonly isHasty?: boolean;
+  readonly withoutFsync?: boolean;
   readonly members?: number;
   /** Additional command-line arguments of each server. */
-  readonly words?: readonly string[];
+  readonly args?: readonly string[];
   readonly scheme?: 'http' | 'https';
 };
 
@@ -56,7 +56,7 @@ export async function startEtcd(owner: TestOwner, options: EtcdServerOptions = {
 }
 
 async function plan(folder: string, options: EtcdServerOptions): Promise<readonly EtcdServer[]> {
-  const { members = 1, isHasty = false, scheme = 'http', words = [] } = options;
+  const { members = 1, withoutFsync = false, scheme = 'http', args = [] } = options;
   const ports = await freePorts(2 * members);
   const peers = ports.slice(members).map((port) => `http://127.0.0.1:${port}`);
   const cluster = peers.map((url, i) => `m${i}=${url}`).join(',');
@@ -68,26 +68,26 @@ async function plan(folder: string, options: EtcdServerOptions): Promise<readonl
       ...['--listen-peer-urls', peer, '--initial-advertise-peer-urls', peer, '--initial-cluster', cluster],
       // A lease lasts at least one and a half times as long as an election may take.
       ...['--heartbeat-interval', '50', '--election-timeout', '600'],
-      ...(isHasty ? ['--unsafe-no-fsync'] : []),
-      ...words,
+      ...(withoutFsync ? ['--unsafe-no-fsync'] : []),
+      ...args,
     ]);
   });
 }
 
 export class EtcdServer {
   readonly endpoint: string;
-  readonly #words: readonly string[];
+  readonly #args: readonly string[];
   #child: ChildProcess | undefined;
   #output = '';
 
-  constructor(endpoint: string, words: readonly string[]) {
+  constructor(endpoint: string, args: readonly string[]) {
     this.endpoint = endpoint;
-    this.#words = words;
+    this.#args = args;
   }
 
   /** Starts or restarts the server on its data. */
   async start(): Promise<void> {
-    const child = spawn(command, this.#words, { stdio: ['ignore', 'ignore', 'pipe'] });
+    const child = spawn(command, this.#args, { stdio: ['ignore', 'ignore', 'pipe'] });
     this.#child = child;
     this.#output = '';
     child.stderr?.setEncoding('utf8').on('data', (text: string) => {

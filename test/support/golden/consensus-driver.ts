@@ -22,16 +22,16 @@ import { ConsensusTestCluster, addressOf, idOf, nameOf } from '../consensus/cons
 const callMs = 3_000;
 
 export function consensusDriver(): (command: string) => string {
-  const trace = new Trace();
+  const trace = new ConsensusTrace();
   return (command) => {
     trace.execute(command);
     return trace.flush();
   };
 }
 
-class Trace {
+class ConsensusTrace {
   #lines: string[] = [];
-  #show: 'all' | 'events' | 'words' = 'words';
+  #show: 'all' | 'events' | 'messages' = 'messages';
   readonly #world = new ConsensusTestCluster({
     onSend: (from, to, message) => this.#onSend(from, to, message),
     onEvent: (at, text) => this.#trace(`${at} ${text}`),
@@ -46,29 +46,29 @@ class Trace {
   }
 
   execute(command: string): void {
-    const [verb = '', who = '', ...rest] = command.split(' ');
+    const [verb = '', target = '', ...rest] = command.split(' ');
     const world = this.#world;
     const commands: Readonly<Record<string, () => void>> = {
-      options: () => this.#set([who, ...rest]),
-      group: () => this.#group(Number(who)),
-      bootstrap: () => this.#bootstrap(Number(who)),
-      start: () => void world.start(who),
-      kill: () => world.kill(who),
-      run: () => this.#run(Number(who), rest[0]),
-      propose: () => this.#propose(who, rest),
-      barrier: () => world.voter(who).host.readBarrier(callMs, this.#ended(`${who} read barrier`)),
-      health: () => world.voter(who).host.healthChanged(Number(rest[0])),
-      full: () => void (world.voter(who).diskFull = true),
-      free: () => void (world.voter(who).diskFull = false),
-      cut: () => this.#cut(who, rest[0]),
-      isolate: () => world.isolate(who),
+      options: () => this.#set([target, ...rest]),
+      group: () => this.#group(Number(target)),
+      bootstrap: () => this.#bootstrap(Number(target)),
+      start: () => void world.start(target),
+      kill: () => world.kill(target),
+      run: () => this.#run(Number(target), rest[0]),
+      propose: () => this.#propose(target, rest),
+      barrier: () => world.voter(target).host.readBarrier(callMs, this.#ended(`${target} read barrier`)),
+      health: () => world.voter(target).host.healthChanged(Number(rest[0])),
+      full: () => void (world.voter(target).diskFull = true),
+      free: () => void (world.voter(target).diskFull = false),
+      cut: () => this.#cut(target, rest[0]),
+      isolate: () => world.isolate(target),
       heal: () => world.heal(),
-      add: () => this.#change(who, { kind: 'add', member: memberOf(rest[0] ?? '') }),
-      promote: () => this.#change(who, { kind: 'promote', id: idOf(rest[0] ?? '') }),
-      remove: () => this.#change(who, { kind: 'remove', id: idOf(rest[0] ?? '') }),
-      transfer: () => this.#transfer(who, rest[0]),
-      'timeout-now': () => this.#timeoutNow(who, rest[1] ?? ''),
-      gone: () => this.#gone(who),
+      add: () => this.#change(target, { kind: 'add', member: memberOf(rest[0] ?? '') }),
+      promote: () => this.#change(target, { kind: 'promote', id: idOf(rest[0] ?? '') }),
+      remove: () => this.#change(target, { kind: 'remove', id: idOf(rest[0] ?? '') }),
+      transfer: () => this.#transfer(target, rest[0]),
+      'timeout-now': () => this.#timeoutNow(target, rest[1] ?? ''),
+      gone: () => this.#gone(target),
       view: () => this.#view(),
       items: () => this.#items(),
     };
@@ -95,9 +95,9 @@ class Trace {
   }
 
   #run(forMs: number, how: string | undefined): void {
-    this.#show = how === 'quietly' ? 'events' : how === 'heartbeats' ? 'all' : 'words';
+    this.#show = how === 'quietly' ? 'events' : how === 'heartbeats' ? 'all' : 'messages';
     this.#world.run(forMs);
-    this.#show = 'words';
+    this.#show = 'messages';
   }
 
   #propose(key: string, texts: readonly string[]): void {
@@ -114,8 +114,8 @@ class Trace {
   }
 
   #change(key: string, change: GroupChange): void {
-    const whom = nameOf(change.kind === 'add' ? change.member.id : change.id);
-    this.#world.voter(key).host.change(change, callMs, this.#ended(`${key} ${change.kind} ${whom}`));
+    const name = nameOf(change.kind === 'add' ? change.member.id : change.id);
+    this.#world.voter(key).host.change(change, callMs, this.#ended(`${key} ${change.kind} ${name}`));
   }
 
   #transfer(key: string, to: string | undefined): void {
@@ -141,17 +141,17 @@ class Trace {
       const { host, alive } = this.#world.voter(key);
       const { self, term, leader, commitIndex, members } = host.view();
       if (!alive) continue;
-      const whom = leader === undefined ? 'no leader' : `leader ${nameOf(leader)}`;
+      const name = leader === undefined ? 'no leader' : `leader ${nameOf(leader)}`;
       const serves = host.leadership.isLeading() ? ', serves' : '';
       const names = members.map(({ name, standing }) => (standing === 'voter' ? name : `${name} (${standing})`));
-      this.#lines.push(`${key} ${self}${serves}, term ${term}, ${whom}, agreed ${commitIndex}, of ${names.join(' ')}`);
+      this.#lines.push(`${key} ${self}${serves}, term ${term}, ${name}, commit ${commitIndex}, of ${names.join(' ')}`);
     }
   }
 
   #items(): void {
     for (const key of this.#world.keys) {
-      const { replica, alive } = this.#world.voter(key);
-      if (alive) this.#lines.push(`${key}: ${replica.items.join(' ')}`);
+      const { stateMachine, alive } = this.#world.voter(key);
+      if (alive) this.#lines.push(`${key}: ${stateMachine.items.join(' ')}`);
     }
   }
 

@@ -66,24 +66,24 @@ class MembershipTestCluster {
   }
 
   execute(command: string): void {
-    const [verb = '', who = '', ...rest] = command.split(' ');
+    const [verb = '', target = '', ...rest] = command.split(' ');
     const commands: Readonly<Record<string, () => void>> = {
-      options: () => this.#set([who, ...rest]),
-      start: () => this.#start(who, Object.fromEntries(rest.map((word) => word.split('=')))),
-      group: () => this.#group(Number(who)),
-      'mass-join': () => this.#massJoin(Number(who)),
-      run: () => this.#run(Number(who), rest),
-      silence: () => this.#end(who, 'silenced'),
-      kill: () => this.#end(who, 'killed'),
-      stall: () => this.#stall(this.#node(who), Number(rest[0])),
-      leave: () => this.#feed(this.#node(who), { kind: 'leave', reason: 'maintenance' }),
-      freeze: () => void (this.#node(who).frozen = true),
-      thaw: () => void (this.#node(who).frozen = false),
-      cut: () => this.#cut(who, rest[0]),
+      options: () => this.#set([target, ...rest]),
+      start: () => this.#start(target, Object.fromEntries(rest.map((word) => word.split('=')))),
+      group: () => this.#group(Number(target)),
+      'mass-join': () => this.#massJoin(Number(target)),
+      run: () => this.#run(Number(target), rest),
+      silence: () => this.#end(target, 'silenced'),
+      kill: () => this.#end(target, 'killed'),
+      stall: () => this.#stall(this.#node(target), Number(rest[0])),
+      leave: () => this.#feed(this.#node(target), { kind: 'leave', reason: 'maintenance' }),
+      freeze: () => void (this.#node(target).frozen = true),
+      thaw: () => void (this.#node(target).frozen = false),
+      cut: () => this.#cut(target, rest[0]),
       heal: () => this.#cuts.clear(),
-      deliver: () => this.#deliver(this.#node(who), this.#node(rest[1] ?? ''), rest[2] ?? '', rest[3]),
-      refuse: () => this.#refuse(this.#node(who), this.#node(rest[0] ?? '').self),
-      members: () => this.#members(this.#node(who)),
+      deliver: () => this.#deliver(this.#node(target), this.#node(rest[1] ?? ''), rest[2] ?? '', rest[3]),
+      refuse: () => this.#refuse(this.#node(target), this.#node(rest[0] ?? '').self),
+      members: () => this.#members(this.#node(target)),
     };
     const run = commands[verb];
     assert.ok(run !== undefined, `unknown command ${command}`);

@@ -14,11 +14,11 @@ import type { PlacementTestNode } from '../placement/placement-node.ts';
 import { PlacementTestCluster } from '../placement/placement-cluster.ts';
 
 export function placementDriver(): (command: string) => string {
-  const trace = new Trace();
+  const trace = new PlacementTrace();
   return (command) => trace.execute(command);
 }
 
-class Trace {
+class PlacementTrace {
   readonly #world = new PlacementTestCluster();
   readonly #pools = new Map<string, Partial<PoolRecord>>();
   #lines: string[] = [];
@@ -33,22 +33,22 @@ class Trace {
   }
 
   execute(command: string): string {
-    const [verb = '', who = '', ...rest] = command.split(' ');
-    this.#do(verb, who, rest);
+    const [verb = '', target = '', ...rest] = command.split(' ');
+    this.#do(verb, target, rest);
     const text = this.#lines.join('\n');
     this.#lines = [];
     return text === '' ? 'nothing' : text;
   }
 
-  #do(verb: string, who: string, rest: readonly string[]): void {
+  #do(verb: string, target: string, rest: readonly string[]): void {
     const world = this.#world;
-    const node = (): PlacementTestNode => world.node(who);
+    const node = (): PlacementTestNode => world.node(target);
     const commands: Readonly<Record<string, () => void>> = {
-      nodes: () => world.add(Number(who)),
-      lead: () => world.lead(who, rest[0] === 'quietly' ? 'does not know' : 'knows'),
-      run: () => world.run(Number(who)),
-      pool: () => this.#pool(who, rest),
-      delete: () => this.#pool(who, ['state=deleting']),
+      nodes: () => world.add(Number(target)),
+      lead: () => world.lead(target, rest[0] === 'quietly' ? 'does not know' : 'knows'),
+      run: () => world.run(Number(target)),
+      pool: () => this.#pool(target, rest),
+      delete: () => this.#pool(target, ['state=deleting']),
       kill: () => node().kill(),
       start: () => node().start(rest[0] as NodeMode | undefined),
       gone: () => world.leader?.placer?.nodeGone(node().id, node().generation),
@@ -61,7 +61,7 @@ class Trace {
       hands: () => void Object.assign(node(), { hands: rest[0] }),
       copies: () => void Object.assign(node(), { copies: rest[0] }),
       move: () => {
-        const outcome = world.move(who, rest[0] ?? '');
+        const outcome = world.move(target, rest[0] ?? '');
         if (!outcome.ok) this.#line(`refused: ${outcome.error.message}`);
       },
     };

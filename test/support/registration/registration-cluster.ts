@@ -4,14 +4,14 @@
  */
 import assert from 'node:assert/strict';
 import { type Done, type ErrorCode, success } from '../../../src/base/errors.ts';
-import { type Fence, fenceOf } from '../../../src/base/fence.ts';
 import { type NodeId, parseNodeId } from '../../../src/base/ids.ts';
 import type { Clock, Identity } from '../../../src/base/ports.ts';
 import { Random } from '../../../src/base/random.ts';
-import type { Leadership, LeadershipEvents, LeadershipView, Registry } from '../../../src/base/registry.ts';
+import type { Registry } from '../../../src/base/registry.ts';
 import { Timeline } from '../../../src/simulation/engine/timeline.ts';
 import { clusterKey, keyRanges } from '../../../src/registry/cluster-keys.ts';
 import type { KeyspaceLimits } from '../../../src/registry/keyspace/keyspace.ts';
+import { FakeLeadershipGroup } from '../../fakes/fake-leadership-group.ts';
 import { type FakeRegistry, fakeRegistry } from '../../fakes/fake-registry.ts';
 import { ExpiryWorkerHost } from '../../../src/registration/expiry-worker-host.ts';
 import type { StateReason } from '../../../src/registration/node-modes.ts';
@@ -39,44 +39,9 @@ type Node = {
   reconcileCount: number;
 };
 
-/** The test appoints the leader; each change raises the term. */
-class AppointedLeadership {
-  readonly #watchers = new Set<{ readonly self: string; readonly events: LeadershipEvents }>();
-  leader: string | undefined;
-  term = 1;
-
-  elect(leader: string | undefined): void {
-    const before = this.leader;
-    this.leader = leader;
-    if (leader !== undefined) this.term += 1;
-    for (const { self, events } of [...this.#watchers]) {
-      if (self === before) events.lost?.('another node leads');
-      events.changed?.(this.#view());
-      if (self === leader) events.elected?.(fenceOf(this.term, 1));
-    }
-  }
-
-  of(self: string): Leadership {
-    return {
-      view: () => this.#view(),
-      isLeading: () => this.leader === self,
-      watch: (events) => {
-        const watcher = { self, events };
-        this.#watchers.add(watcher);
-        return () => this.#watchers.delete(watcher);
-      },
-    };
-  }
-
-  #view(): LeadershipView {
-    const fence: Fence | undefined = this.leader === undefined ? undefined : fenceOf(this.term, 1);
-    return { leader: undefined, term: this.term, fence };
-  }
-}
-
 export class RegistrationTestCluster {
   readonly timeline = new Timeline();
-  readonly leaders = new AppointedLeadership();
+  readonly leaders = new FakeLeadershipGroup();
   readonly log: string[] = [];
   readonly registry: FakeRegistry;
   readonly random: Random;

@@ -31,8 +31,6 @@ export const knownViolations: {
     'src/node/jobs',
     'src/node/membership',
     'src/node/options',
-    'src/registry/client',
-    'src/registry/server',
   ],
   repeatedExports: ['ContainerTarget', 'encodeBase64', 'isThenable'],
 };
