@@ -7,7 +7,7 @@ import { SimulatedWorld } from '../simulation/world/simulated-world.ts';
 
 const cell = module('cell', { methods: { set: (ctx, value: number) => ctx.state.set('n', value) } });
 
-test('a node whose address table is not confirmed is registered, says so, and is not active before it is', () => {
+test('a node stays in mode joining, and emits reconcile.failed, until its address table is confirmed', () => {
   const waiting: (() => void)[] = [];
   let isHeld = true;
   const world = new SimulatedWorld<SimulatedNode>({
@@ -27,11 +27,11 @@ test('a node whose address table is not confirmed is registered, says so, and is
   const core = world.program('n1')?.core;
   assert.ok(core);
   const mode = (): string | undefined => core.control?.registration.registrationStatusOf(core.identity.id);
-  assert.ok(waiting.length > 0, 'the table asks for its files');
+  assert.ok(waiting.length > 0, 'the table must list its files');
   assert.equal(mode(), 'joining');
   assert.ok(core.events.since(0).some(({ type }) => type === 'reconcile.failed'));
   isHeld = false;
-  for (const go of waiting) go();
+  for (const listFiles of waiting) listFiles();
   world.advance(30_000);
   assert.equal(mode(), 'active');
 });

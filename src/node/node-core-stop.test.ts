@@ -1,4 +1,4 @@
-/** A node that stops in good order: what it served is served by others at once, without waiting for its lease to end. */
+/** A node that shuts down in order: other nodes take over its containers before its lease would expire. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { module } from '../containers/module.ts';
@@ -34,7 +34,7 @@ class Cluster {
     return this.world.program(name)?.core ?? assert.fail(`${name} is down`);
   }
 
-  /** How long it took. */
+  /** Returns the elapsed time. */
   until(what: string, isSo: () => boolean, msMax = 60_000): number {
     const { timeline } = this.world;
     const beginMs = timeline.nowMs;
@@ -45,7 +45,7 @@ class Cluster {
     return timeline.nowMs - beginMs;
   }
 
-  /** Who would answer calls for that container at this moment. */
+  /** Nodes that would execute calls of that container now. */
   serving(id: number): readonly string[] {
     return names.filter((name) => {
       const { lease, hosting } = this.world.program(name)?.core?.containers ?? {};
@@ -76,14 +76,14 @@ class Cluster {
 
   leader(): string {
     const leads = (name: string): boolean => this.core(name).control?.leadership.isLeading() === true;
-    return names.find(leads) ?? assert.fail('nobody leads');
+    return names.find(leads) ?? assert.fail('there is no leader');
   }
 
   owned(name: string): readonly number[] {
     return Array.from({ length: containers }, (_, id) => id).filter((id) => this.serving(id).includes(name));
   }
 
-  /** As a process that gets SIGTERM. */
+  /** Stops like a process that receives SIGTERM. */
   stop(name: string): void {
     let isOver = false;
     this.core(name).stop(() => (isOver = true), 'SIGTERM');
@@ -94,7 +94,7 @@ class Cluster {
 
 describe('a node that stops', () => {
   for (const who of ['a worker', 'the leader'] as const) {
-    it(`leaves what it served to others at once: ${who}`, () => {
+    it(`hands its containers to other nodes at once: ${who}`, () => {
       const cluster = new Cluster();
       cluster.settle();
       const leader = cluster.leader();

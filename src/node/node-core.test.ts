@@ -1,4 +1,4 @@
-/** The core on simulated ports: what it says to others, what it answers, what it keeps over a restart. */
+/** The core on simulated ports: membership between cores, replies to requests, state across restarts. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { wireFormat } from '../base/format-versions.ts';
@@ -18,10 +18,10 @@ type Program = { core?: NodeCore; streams?: Streams; joined: boolean; readonly p
 
 const port = 7_400;
 
-/** Every node knows the first one, as a seed. */
+/** The first node is the seed of every node. */
 const boot: Boot<Program> = (ports, { name, host, random, log }) => {
   const program: Program = { joined: false, pending: new Set() };
-  const clock = watched(ports.clock, program.pending);
+  const clock = observedClock(ports.clock, program.pending);
   const store = ports.openStore('node');
   startGeneration(
     store,
@@ -48,8 +48,8 @@ const boot: Boot<Program> = (ports, { name, host, random, log }) => {
   return program;
 };
 
-/** The same clock, with its pending timers in sight. */
-function watched(inner: Clock, pending: Set<object>): Clock {
+/** The same clock, with its pending timers visible. */
+function observedClock(inner: Clock, pending: Set<object>): Clock {
   const schedule: Clock['schedule'] = (delayMs, run) => {
     const timer = {};
     pending.add(timer);
@@ -94,7 +94,7 @@ function typesSeenBy(world: SimulatedWorld<Program>, name: string): string[] {
     .map((event) => (typeof event['member'] === 'string' ? `${event.type} ${event['member']}` : event.type));
 }
 
-test('nodes that know one seed get to know each other', () => {
+test('nodes with one seed find each other', () => {
   const world = clusterOf(['a', 'b', 'c', 'd']);
   world.advance(5_000);
   for (const name of world.names) {
@@ -104,13 +104,17 @@ test('nodes that know one seed get to know each other', () => {
   }
 });
 
-test('a crash is noticed, and a restart keeps the id and raises the generation', () => {
+test('a crash is detected, and a restart keeps the id and increments the generation', () => {
   const world = clusterOf(['a', 'b', 'c']);
   world.advance(5_000);
   const { id } = coreOf(world, 'c').identity;
   world.crash('c', 'kept');
   world.advance(1_000);
-  assert.equal(statesSeenBy(world, 'a')['c'], 'dead', 'its host refuses, so nobody has to wait');
+  assert.equal(
+    statesSeenBy(world, 'a')['c'],
+    'dead',
+    'the host refuses connections, so no suspicion timeout is needed',
+  );
   world.start('c');
   world.advance(5_000);
   assert.deepEqual(statesSeenBy(world, 'a'), { a: 'alive', b: 'alive', c: 'alive' });
@@ -119,7 +123,7 @@ test('a crash is noticed, and a restart keeps the id and raises the generation',
   assert.deepEqual(typesSeenBy(world, 'a').slice(-3), ['member.suspect c', 'member.dead c', 'member.alive c']);
 });
 
-test('a host without power is silent, and silence takes its time', () => {
+test('a host without power is declared dead only after the suspicion timeout', () => {
   const world = clusterOf(['a', 'b', 'c']);
   world.advance(5_000);
   world.crash('c', 'lost');
@@ -139,7 +143,7 @@ test('a host without power is silent, and silence takes its time', () => {
   assert.match(history.at(-1)?.why ?? '', /no answer to a probe|reported by b/);
 });
 
-test('what a role wants known reaches everybody, newer over older, and a new life begins anew', () => {
+test('embedded state reaches all members, the newest version wins, and a new generation starts empty', () => {
   const world = clusterOf(['a', 'b', 'c']);
   world.advance(3_000);
   const of = (name: string): string | undefined => {
@@ -163,7 +167,7 @@ test('what a role wants known reaches everybody, newer over older, and a new lif
   assert.equal(of('b'), '2: worker 8 cores');
 });
 
-test('who can hear whom is asked of everybody, and who does not answer is named', () => {
+test('reachability requests the view of every member and names members that do not reply', () => {
   const world = clusterOf(['a', 'b', 'c']);
   world.advance(5_000);
   const asked = (): Reachability => {
@@ -181,7 +185,7 @@ test('who can hear whom is asked of everybody, and who does not answer is named'
   assert.deepEqual(new Set(partial.hearings.map(({ from }) => from)), new Set(['a', 'c']));
 });
 
-test('who stops says goodbye, and the second stop is as good as the first', () => {
+test('a node that stops leaves in order, and a second stop waits for the first', () => {
   const world = clusterOf(['a', 'b']);
   world.advance(5_000);
   let ends = 0;
@@ -194,7 +198,7 @@ test('who stops says goodbye, and the second stop is as good as the first', () =
   assert.deepEqual(typesSeenBy(world, 'a').slice(-1), ['member.left b'], 'and its closed connection is no evidence');
 });
 
-test('a node whose seed is gone finds its cluster among the peers it remembers', () => {
+test('a node without a live seed finds its cluster through the peers in its store', () => {
   const world = clusterOf(['a', 'b', 'c']);
   world.advance(5_000);
   world.crash('a');
@@ -205,7 +209,7 @@ test('a node whose seed is gone finds its cluster among the peers it remembers',
   assert.equal(statesSeenBy(world, 'c')['b'], 'alive');
 });
 
-test('a full disk does not make a node silent', () => {
+test('a node with a full disk stays alive in membership', () => {
   const world = clusterOf(['a', 'b', 'c']);
   world.advance(5_000);
   world.host('b').disk.change({ full: true });
@@ -233,7 +237,7 @@ function answerTo(world: SimulatedWorld<Program>, question: Message): Message {
   return decodeMessage(outcome.value);
 }
 
-test('it answers echo and listMembers', () => {
+test('a node replies to echo and listMembers', () => {
   const world = clusterOf(['a', 'b']);
   world.advance(3_000);
   assert.deepEqual(answerTo(world, { kind: 'echo', payload: Uint8Array.of(1, 2) }), {
@@ -245,7 +249,7 @@ test('it answers echo and listMembers', () => {
   assert.deepEqual(list.members.map(({ entry, state }) => `${entry.name} ${state}`).toSorted(), ['a alive', 'b alive']);
 });
 
-test('it refuses what cannot be read and what is no question, and counts it', () => {
+test('a node rejects malformed messages and messages that are no requests, and counts them', () => {
   const world = clusterOf(['a', 'b', 'c']);
   world.advance(3_000);
   const codeOf = (body: Uint8Array): string => {
@@ -257,19 +261,19 @@ test('it refuses what cannot be read and what is no question, and counts it', ()
   assert.deepEqual(coreOf(world, 'b').status().rejected, { unknownTag: 1 });
 });
 
-test('the own truth invents nothing', () => {
+test('the status of a node without a control plane has no invented values', () => {
   const world = clusterOf(['a']);
   world.advance(1_500);
-  const truth = coreOf(world, 'a').status();
-  assert.equal(truth.name, 'a');
-  assert.equal(truth.generation, 1);
-  assert.equal(truth.joined, true);
-  assert.equal(truth.leader, null);
-  assert.deepEqual(truth.containers, []);
-  assert.ok(truth.uptimeMs >= 1_000 && truth.uptimeMs <= 1_500);
+  const status = coreOf(world, 'a').status();
+  assert.equal(status.name, 'a');
+  assert.equal(status.generation, 1);
+  assert.equal(status.joined, true);
+  assert.equal(status.leader, null);
+  assert.deepEqual(status.containers, []);
+  assert.ok(status.uptimeMs >= 1_000 && status.uptimeMs <= 1_500);
 });
 
-test('thirty nodes through one seed all see each other', () => {
+test('thirty nodes with one seed all find each other', () => {
   const names = Array.from({ length: 30 }, (_, i) => `n${i}`);
   const world = clusterOf(names);
   world.advance(30_000);

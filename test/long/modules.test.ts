@@ -91,7 +91,7 @@ describe('modules', { timeout: 240_000 }, () => {
     const { cluster } = shell;
     const path = shell.file('tally.ts', tallyFile(1));
     shell.file('step.ts', 'export const step: number = 1;\n');
-    await shell.refused(5, /no node knows a module "tally", only counter, kv/, ...create('t', 'tally'));
+    await shell.refused(5, /no node has a module "tally", only counter, kv/, ...create('t', 'tally'));
     const first = await shell.ok('module', 'deploy', path, '--reason', 'the first');
     assert.deepEqual([first['name'], first['version'], first['deployed']], ['tally', 1, true]);
     await shell.ok(...create('t', 'tally'));

@@ -338,5 +338,5 @@ async function leaves(scene: Scene, dev: ChildProgram): Promise<void> {
   });
   const registered = await scene.run('registry', 'list', '/cluster/register/', '-o', 'json');
   assert.ok(!registered.stdout.includes('"name\\":\\"w2'), registered.stdout);
-  assert.match(await scene.refused(5, 'PRECONDITION', 'node', 'leave', 'w2'), /it cannot be told to leave/);
+  assert.match(await scene.refused(5, 'PRECONDITION', 'node', 'leave', 'w2'), /it cannot receive the command to leave/);
 }

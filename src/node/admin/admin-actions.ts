@@ -1,6 +1,6 @@
 /**
- * Every admin action by name. A command about another datacenter is forwarded once to a node there. That node executes
- * it as if it had been asked itself.
+ * All admin actions by name. A command about another datacenter is forwarded once, to a node there, which executes it
+ * like a command of its own operator.
  */
 import {
   type Done,
@@ -30,20 +30,20 @@ import {
   showPool,
 } from './pool-actions.ts';
 
-type Act = (desk: AdminContext, name: string) => Promise<object>;
+type AdminAction = (context: AdminContext, name: string) => Promise<object>;
 
-function about(act: (desk: AdminContext, member: MemberRow) => Promise<object>): Act {
-  return (desk, name) => act(desk, requireMember(name, desk.core.members()));
+function onMember(action: (context: AdminContext, member: MemberRow) => Promise<object>): AdminAction {
+  return (context, name) => action(context, requireMember(name, context.core.members()));
 }
 
 const adminActions = {
-  show: about(show),
-  drain: about(drain),
-  activate: about(activate),
-  leave: about(leave),
-  addManager: about(addManager),
-  promoteManager: about(promoteManager),
-  /** Also one of which membership knows nothing any more. */
+  show: onMember(show),
+  drain: onMember(drain),
+  activate: onMember(activate),
+  leave: onMember(leave),
+  addManager: onMember(addManager),
+  promoteManager: onMember(promoteManager),
+  /** Also of a manager that membership no longer knows. */
   removeManager,
   balance,
   rebalance,
@@ -59,57 +59,57 @@ const adminActions = {
   listModules,
   showModule,
   rollModule,
-} satisfies Record<string, Act>;
+} satisfies Record<string, AdminAction>;
 
 export type AdminActionName = keyof typeof adminActions;
 
-/** `name` of a node, or `dc` of a datacenter; without both it is about the datacenter of this node. */
+/** `name` of a node or `dc` of a datacenter; without both the datacenter of this node. */
 export type AdminCommand = {
-  readonly act: AdminActionName;
+  readonly action: AdminActionName;
   readonly name?: string | undefined;
   readonly dc?: string | undefined;
 };
 
-const passTimeoutMs = adminTimeoutMs + 1_000;
+const forwardTimeoutMs = adminTimeoutMs + 1_000;
 
 export async function executeAdminCommand(
   core: NodeCore,
-  { act, name, dc }: AdminCommand,
+  { action, name, dc }: AdminCommand,
   body: unknown,
 ): Promise<object> {
   const control = requireControlPlane(core);
-  const words = argumentsOfBody(body);
-  const where = dc ?? dcOf(core.members(), name) ?? core.identity.dc;
-  if (where === core.identity.dc) return await adminActions[act]({ core, control, args: words }, name ?? '');
-  const order = { act, name: name ?? '', words };
-  const to = somebodyIn(core.members(), where);
-  const answer = await toPromise<unknown>((done) =>
-    control.commands.forwardToDatacenter(to, order, passTimeoutMs, done),
+  const args = argumentsOfBody(body);
+  const targetDc = dc ?? dcOf(core.members(), name) ?? core.identity.dc;
+  if (targetDc === core.identity.dc) return await adminActions[action]({ core, control, args }, name ?? '');
+  const command = { act: action, name: name ?? '', words: args };
+  const to = nodeIn(core.members(), targetDc);
+  const result = await toPromise<unknown>((done) =>
+    control.commands.forwardToDatacenter(to, command, forwardTimeoutMs, done),
   );
-  return answer as object;
+  return result as object;
 }
 
-/** From a node of another datacenter. It is not passed on again. */
-export function handleForwardedAdminCommand(core: NodeCore, order: unknown, done: Done<object>): void {
-  const answer = async (): Promise<void> => done(await outcomeOf(() => carriedOutHere(core, commandArguments(order))));
-  void answer();
+/** Executes a command of a node of another datacenter. Never forwards it again. */
+export function handleForwardedAdminCommand(core: NodeCore, command: unknown, done: Done<object>): void {
+  const execute = async (): Promise<void> => done(await outcomeOf(() => executeHere(core, commandArguments(command))));
+  void execute();
 }
 
-/** From an application. What it may order is little: the rest is for operators. */
-export function handlePoolRequest(core: NodeCore, act: 'create' | 'delete', words: string, done: Done<string>): void {
-  const order = { act: act === 'create' ? 'createPool' : 'deletePool' } as const;
-  const answer = async (): Promise<void> => {
-    const outcome = await outcomeOf(() => executeAdminCommand(core, order, jsonOf(words)));
+/** Creates or deletes a pool for a client; all other admin actions are for operators. */
+export function handlePoolRequest(core: NodeCore, act: 'create' | 'delete', spec: string, done: Done<string>): void {
+  const command = { action: act === 'create' ? 'createPool' : 'deletePool' } as const;
+  const execute = async (): Promise<void> => {
+    const outcome = await outcomeOf(() => executeAdminCommand(core, command, parseSpec(spec)));
     done(outcome.ok ? success(JSON.stringify(outcome.value)) : outcome);
   };
-  void answer();
+  void execute();
 }
 
-function jsonOf(words: string): unknown {
+function parseSpec(spec: string): unknown {
   try {
-    return JSON.parse(words);
+    return JSON.parse(spec);
   } catch {
-    throw new RemusterError('BAD_ARGUMENT', 'the words are not JSON');
+    throw new RemusterError('BAD_ARGUMENT', 'the description of the pool is not JSON');
   }
 }
 
@@ -121,28 +121,29 @@ async function outcomeOf(run: () => Promise<object>): Promise<Outcome<object>> {
   }
 }
 
-async function carriedOutHere(core: NodeCore, { act, name, words }: CommandArguments): Promise<object> {
+/** The field names `act` and `words` are part of the protocol between nodes. */
+async function executeHere(core: NodeCore, { act, name, words }: CommandArguments): Promise<object> {
   if (typeof act !== 'string' || !Object.hasOwn(adminActions, act) || typeof name !== 'string')
-    throw new RemusterError('UNKNOWN_METHOD', 'this version does not know that order');
+    throw new RemusterError('UNKNOWN_METHOD', 'this version has no such admin command');
   return await adminActions[act as AdminActionName](
     { core, control: requireControlPlane(core), args: argumentsOfBody(words) },
     name,
   );
 }
 
-/** Undefined when nobody has that name: who is asked here says so. */
+/** Undefined if no member has that name; the action then reports it. */
 function dcOf(members: readonly MemberRow[], name: string | undefined): string | undefined {
-  const called = members.some((one) => one.id === name || one.name === name);
-  return called && name !== undefined ? requireMember(name, members).dc : undefined;
+  const exists = members.some((one) => one.id === name || one.name === name);
+  return exists && name !== undefined ? requireMember(name, members).dc : undefined;
 }
 
-/** A manager if there is one: it is nearest to what it will ask. */
-function somebodyIn(members: readonly MemberRow[], dc: string): MemberRow {
-  const there = members.filter((member) => member.dc === dc);
-  if (there.length === 0)
+/** Prefers a manager, because commands need the registry. */
+function nodeIn(members: readonly MemberRow[], dc: string): MemberRow {
+  const candidates = members.filter((member) => member.dc === dc);
+  if (candidates.length === 0)
     throw new RemusterError('BAD_ARGUMENT', `no member is in the datacenter ${JSON.stringify(dc)}`);
-  const up = there.filter(({ state }) => isLiveState(state));
-  const best = up.find(({ roles }) => roles.includes('manager')) ?? up[0];
+  const alive = candidates.filter(({ state }) => isLiveState(state));
+  const best = alive.find(({ roles }) => roles.includes('manager')) ?? alive[0];
   if (best !== undefined) return best;
-  throw new RemusterError('PRECONDITION', `no node of ${dc} is alive`, 'no');
+  throw new RemusterError('PRECONDITION', `no node of the datacenter ${dc} is alive`, 'no');
 }

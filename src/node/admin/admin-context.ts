@@ -1,4 +1,4 @@
-/** What admin actions share: the node, its control plane, the arguments, forwarding to the leader. */
+/** The context of an admin action: node, control plane, arguments; and helpers that send commands to the leader. */
 import { RemusterError, isRemusterError, toPromise } from '../../base/errors.ts';
 import type { ControlPlane } from '../control-plane/control-plane.ts';
 import { type GroupStatus, groupStatus } from '../group/group-status.ts';
@@ -7,14 +7,18 @@ import type { LeaderCommandVerb } from '../control-plane/leader-commands.ts';
 import type { NodeCore } from '../core/node-core-types.ts';
 import type { MemberRow } from '../membership/member-rows.ts';
 
-/** What an order needs: the node that takes it, its part in agreement, and what was said. */
+/** The node that executes the command, its control plane, and the arguments. */
 export type AdminContext = { readonly core: NodeCore; readonly control: ControlPlane; readonly args: CommandArguments };
 
 export const adminTimeoutMs = 8_000;
 
 export function requireControlPlane({ control }: NodeCore): ControlPlane {
   if (control !== undefined) return control;
-  throw new RemusterError('PRECONDITION', 'this node was started with registry none: it is a member and no more', 'no');
+  throw new RemusterError(
+    'PRECONDITION',
+    'this node runs with registry none and takes part only in membership: ask another node',
+    'no',
+  );
 }
 
 export function argumentsOfBody(body: unknown): CommandArguments {
@@ -23,26 +27,26 @@ export function argumentsOfBody(body: unknown): CommandArguments {
   throw new RemusterError('BAD_ARGUMENT', 'the body must be a JSON object');
 }
 
-export async function sendLeaderCommand<Answer extends object>(
+export async function sendLeaderCommand<Result extends object>(
   control: ControlPlane,
   verb: LeaderCommandVerb,
-  words: object,
-): Promise<Answer> {
-  return (await toPromise<unknown>((done) => control.commands.send(verb, words, adminTimeoutMs, done))) as Answer;
+  args: object,
+): Promise<Result> {
+  return (await toPromise<unknown>((done) => control.commands.send(verb, args, adminTimeoutMs, done))) as Result;
 }
 
-/** Each datacenter decides for itself. */
+/** Each datacenter decides about its own nodes. */
 export function requireSameDatacenter({ core }: AdminContext, { name, dc }: MemberRow): void {
   const { dc: own, name: self } = core.identity;
   if (dc === own) return;
   throw new RemusterError('PRECONDITION', `${name} is in ${dc}, and ${self} is in ${own}: ask a node of ${dc}`, 'no');
 }
 
-/** The cluster is here; it is this one node that does not answer. */
+/** The cluster is reachable; only this one node is not, so the exit code of the command must not say otherwise. */
 export async function unreachableAsPrecondition<T>({ name }: MemberRow, answer: Promise<T>): Promise<T> {
   return await answer.catch((error: unknown) => {
     if (!isRemusterError(error, 'UNREACHABLE')) throw error;
-    throw new RemusterError('PRECONDITION', `${name} cannot be reached`, error.stateChanged);
+    throw new RemusterError('PRECONDITION', `${name} cannot be reached: check that it runs`, error.stateChanged);
   });
 }
 

@@ -1,6 +1,6 @@
 /**
- * Admin actions on a datacenter's manager group and its load. The leader executes them; loss of quorum is refused with
- * PRECONDITION.
+ * Admin actions on the manager group of a datacenter and on its load. The leader executes them and rejects a loss of
+ * quorum with PRECONDITION.
  */
 import { RemusterError, toPromise } from '../../base/errors.ts';
 import { type RangeResult, onlyKey } from '../../base/registry.ts';
@@ -19,7 +19,7 @@ import { integerArgument, booleanArgument, reasonArgument } from '../control-pla
 import { requireMember } from '../membership/member-rows.ts';
 import type { MemberRow } from '../membership/member-rows.ts';
 
-const askTimeoutMs = 2_000;
+const describeTimeoutMs = 2_000;
 
 export async function balance({ control }: AdminContext): Promise<object> {
   return await toPromise((done) => control.operations.balance(done));
@@ -29,8 +29,8 @@ export async function rebalance({ core, control, args }: AdminContext): Promise<
   const dryRun = booleanArgument(args, 'dryRun');
   const movesMax = integerArgument(args, 'maxMoves', { min: 1, max: rebalanceLimits.movesMax });
   if (!dryRun) control.recordAdminEvent('rebalance', { reason: reasonArgument(args) });
-  const asked = { dryRun, ...(movesMax === undefined ? {} : { movesMax }) };
-  const result = await sendLeaderCommand<RebalanceResult>(control, 'rebalance', asked);
+  const request = { dryRun, ...(movesMax === undefined ? {} : { movesMax }) };
+  const result = await sendLeaderCommand<RebalanceResult>(control, 'rebalance', request);
   const names = new Map(core.members().map(({ id, name }) => [id, name]));
   const moves = result.moves.map((move) => {
     const { from: fromId, to: toId } = move;
@@ -39,63 +39,65 @@ export async function rebalance({ core, control, args }: AdminContext): Promise<
   return { ...result, moves };
 }
 
-export async function addManager(desk: AdminContext, member: MemberRow): Promise<object> {
-  requireSameDatacenter(desk, member);
-  const { control, args } = desk;
+export async function addManager(context: AdminContext, member: MemberRow): Promise<object> {
+  requireSameDatacenter(context, member);
+  const { control, args } = context;
   const { id, name, host, port } = member;
-  if (!member.roles.includes('manager')) throw new RemusterError('PRECONDITION', `${name} is no manager`, 'no');
-  if (!isLiveState(member.state)) throw new RemusterError('PRECONDITION', `${name} is ${member.state}`, 'no');
-  if (await belongsElsewhere(desk, member))
-    throw new RemusterError('PRECONDITION', `${name} belongs to another group of managers`, 'no');
+  if (!member.roles.includes('manager'))
+    throw new RemusterError('PRECONDITION', `${name} does not have the role manager`, 'no');
+  if (!isLiveState(member.state))
+    throw new RemusterError('PRECONDITION', `${name} is ${member.state}: start it first`, 'no');
+  if (await isInOtherGroup(context, member))
+    throw new RemusterError('PRECONDITION', `${name} belongs to another manager group of the same name`, 'no');
   control.recordAdminEvent('manager-add', { target: name, reason: reasonArgument(args) });
   await sendLeaderCommand(control, 'change-group', { kind: 'add', id, name, host, port });
   return { manager: name, id, standing: 'syncing' };
 }
 
 /**
- * A manager of another group of the same name would bring that one's history along. One that was removed while it was
- * away has not heard of that and counts itself in, but it is one of ours.
+ * A manager of another group of the same name would bring the log of that group. A manager of this group that was removed
+ * while it was down still believes to be a member; it may be added.
  */
-async function belongsElsewhere(desk: AdminContext, member: MemberRow): Promise<boolean> {
-  const { control, core } = desk;
+async function isInOtherGroup(context: AdminContext, member: MemberRow): Promise<boolean> {
+  const { control, core } = context;
   const { id, dc } = member;
-  const { members } = await groupStatusOf(desk);
+  const { members } = await groupStatusOf(context);
   if (members.some((one) => one.id === id)) return false;
   const sources = control.groupInfo.statusSources(() => core.members());
-  const ask = groupInfoClient(sources.streams, dc, askTimeoutMs);
-  const told =
+  const describeGroup = groupInfoClient(sources.streams, dc, describeTimeoutMs);
+  const reply =
     id === core.identity.id
       ? sources.localInfo(dc)
       : await unreachableAsPrecondition(
           member,
-          toPromise<DescribeGroupReply>((done) => ask(member, done)),
+          toPromise<DescribeGroupReply>((done) => describeGroup(member, done)),
         );
-  if (!told.isMember) return false;
+  if (!reply.isMember) return false;
   const { entries } = await toPromise<RangeResult>((done) =>
     control.registry.range(onlyKey(removedManagerKey(id)), { limit: 1 }, done),
   );
   return entries.length === 0;
 }
 
-export async function promoteManager(desk: AdminContext, member: MemberRow): Promise<object> {
-  requireSameDatacenter(desk, member);
-  const { control, args } = desk;
+export async function promoteManager(context: AdminContext, member: MemberRow): Promise<object> {
+  requireSameDatacenter(context, member);
+  const { control, args } = context;
   const { id, name } = member;
   control.recordAdminEvent('manager-promote', { target: name, reason: reasonArgument(args) });
   await sendLeaderCommand(control, 'change-group', { kind: 'promote', id });
   return { manager: name, id, standing: 'voter' };
 }
 
-/** Also one of which membership knows nothing any more. */
-export async function removeManager(desk: AdminContext, word: string): Promise<object> {
-  const { core, control, args } = desk;
-  const { members } = await groupStatusOf(desk);
+/** Removes also a manager that membership no longer knows. */
+export async function removeManager(context: AdminContext, idOrName: string): Promise<object> {
+  const { core, control, args } = context;
+  const { members } = await groupStatusOf(context);
   const { id, name } =
-    members.find((one) => one.id === word || one.name === word) ?? requireMember(word, core.members());
+    members.find((one) => one.id === idOrName || one.name === idOrName) ?? requireMember(idOrName, core.members());
   const [dryRun, reason] = [booleanArgument(args, 'dryRun'), reasonArgument(args)];
   if (!dryRun) control.recordAdminEvent('manager-remove', { target: name, reason });
-  const answer = await sendLeaderCommand(control, 'change-group', { kind: 'remove', id, dryRun, reason });
-  return { manager: name, id, ...answer };
+  const result = await sendLeaderCommand(control, 'change-group', { kind: 'remove', id, dryRun, reason });
+  return { manager: name, id, ...result };
 }
 
 export async function transfer({ core, control, args }: AdminContext): Promise<object> {

@@ -1,4 +1,4 @@
-/** Admin actions on one node. What would lose data is refused with PRECONDITION and the reason. */
+/** Admin actions on one node. An action that would lose data is rejected with PRECONDITION and the reason. */
 import { RemusterError, isRemusterError, toPromise } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { DrainProgress } from '../../placement/operations/drain-progress.ts';
@@ -16,9 +16,9 @@ import { type CommandArguments, booleanArgument, reasonArgument } from '../contr
 import type { MemberRow } from '../membership/member-rows.ts';
 import { parseOptionDuration } from '../options/option-types.ts';
 
-/** What membership knows is shown also while the registry cannot be asked. */
-export async function show(desk: AdminContext, member: MemberRow): Promise<object> {
-  const { control, core } = desk;
+/** Shows what membership knows even if the registry cannot be reached. */
+export async function show(context: AdminContext, member: MemberRow): Promise<object> {
+  const { control, core } = context;
   const state = control.registration.stateOf(member.id);
   const since = state === undefined ? null : new Date(state.sinceWallMs).toISOString();
   const { reason = null, note = '', lost = false } = state ?? {};
@@ -36,9 +36,9 @@ async function progressOf(control: ControlPlane, id: NodeId): Promise<DrainProgr
   return await toPromise((done) => control.operations.drainProgress(id, done));
 }
 
-export async function drain(desk: AdminContext, member: MemberRow): Promise<object> {
-  requireSameDatacenter(desk, member);
-  const { control, args } = desk;
+export async function drain(context: AdminContext, member: MemberRow): Promise<object> {
+  requireSameDatacenter(context, member);
+  const { control, args } = context;
   const { id, name } = member;
   const deadlineMs = durationIn(args, 'deadline');
   const note = reasonArgument(args);
@@ -53,16 +53,16 @@ export async function drain(desk: AdminContext, member: MemberRow): Promise<obje
   return { ...progress, node: name, id };
 }
 
-function durationIn(words: CommandArguments, field: string): number | undefined {
-  if (words[field] === undefined) return undefined;
-  const ms = parseOptionDuration(words[field]);
+function durationIn(args: CommandArguments, field: string): number | undefined {
+  if (args[field] === undefined) return undefined;
+  const ms = parseOptionDuration(args[field]);
   if (ms === undefined) throw new RemusterError('BAD_ARGUMENT', `${field} must be a duration such as 60s`);
   return ms;
 }
 
-export async function activate(desk: AdminContext, member: MemberRow): Promise<object> {
-  requireSameDatacenter(desk, member);
-  const { control, args } = desk;
+export async function activate(context: AdminContext, member: MemberRow): Promise<object> {
+  requireSameDatacenter(context, member);
+  const { control, args } = context;
   const { id, name } = member;
   if (!isLiveState(member.state)) {
     const text = `${name} is ${member.state}: start it, then activate it`;
@@ -76,14 +76,14 @@ export async function activate(desk: AdminContext, member: MemberRow): Promise<o
   return { node: name, id, registration: mode, reason };
 }
 
-/** Only of what holds nothing and votes on nothing: the node itself is told, unregisters and ends. */
-export async function leave(desk: AdminContext, member: MemberRow): Promise<object> {
-  requireSameDatacenter(desk, member);
-  const { control, args } = desk;
+/** Only for a node without containers, units and vote: it removes its registration and ends. */
+export async function leave(context: AdminContext, member: MemberRow): Promise<object> {
+  requireSameDatacenter(context, member);
+  const { control, args } = context;
   const { id, name } = member;
   if (!isLiveState(member.state))
-    throw new RemusterError('PRECONDITION', `${name} is ${member.state}: it cannot be told to leave`, 'no');
-  const blockedBy = await leaveBlockers(desk, member);
+    throw new RemusterError('PRECONDITION', `${name} is ${member.state}: it cannot receive the command to leave`, 'no');
+  const blockedBy = await leaveBlockers(context, member);
   if (booleanArgument(args, 'dryRun')) return { node: name, id, dryRun: true, blockedBy };
   if (blockedBy.length > 0) throw new RemusterError('PRECONDITION', blockedBy.join('; '), 'no');
   const reason = reasonArgument(args);
@@ -95,15 +95,15 @@ export async function leave(desk: AdminContext, member: MemberRow): Promise<obje
   return { node: name, id, left: true };
 }
 
-async function leaveBlockers(desk: AdminContext, { id, name, dc }: MemberRow): Promise<string[]> {
-  const { core, control } = desk;
+async function leaveBlockers(context: AdminContext, { id, name, dc }: MemberRow): Promise<string[]> {
+  const { core, control } = context;
   const { phase, remaining } = await progressOf(control, id);
   const others = core.members().filter((one) => one.id !== id && one.dc === dc && one.registration === 'active');
   const blockers: string[] = [];
   if (phase !== 'drained' && others.length > 0) blockers.push(`${name} is not drained: drain it first`);
   if (remaining > 0) blockers.push(`${name} still holds ${remaining}`);
-  const group = await groupStatusOf(desk);
+  const group = await groupStatusOf(context);
   if (group.members.some((one) => one.id === id))
-    blockers.push(`${name} belongs to the group of managers: remove it first`);
+    blockers.push(`${name} belongs to the manager group: remove it first`);
   return blockers;
 }

@@ -1,6 +1,7 @@
 /**
- * Creates a pool and replies when this node's address table has it, so that it is callable here at once. A table far
- * behind is not awaited, because the pool exists; calls here wait for the table and reach no former pool.
+ * Creates a pool and replies when the address table of this node has it, so that it is callable here at once. If the
+ * table lags far behind, it replies anyway, because the pool exists: calls here then wait for the table and never reach
+ * a former pool of that name.
  */
 import { type Done, success } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
@@ -10,9 +11,9 @@ import { type CreatedPool, PoolOperations } from '../../placement/operations/poo
 import type { PoolRequest } from '../../placement/operations/pool-spec.ts';
 import { describePool } from '../../placement/operations/pool-views.ts';
 
-/** A table that is further behind has other troubles. */
-const knownMsMax = 2_000;
-const lookMs = 10;
+/** Longest wait for the address table. */
+const awaitTableMsMax = 2_000;
+const pollMs = 10;
 
 export type PoolCreationPorts = {
   readonly registry: Pick<Registry, 'range' | 'transact'>;
@@ -21,25 +22,25 @@ export type PoolCreationPorts = {
   readonly containers:
     | { readonly table: Pick<AddressTable, 'pool'>; readonly calls: Pick<ContainerCalls, 'expectPool'> }
     | undefined;
-  /** It is in the registry; this node may not know it yet. */
-  readonly made?: (pool: CreatedPool) => void;
+  /** The registry has the pool; the table of this node may lag. */
+  readonly onCreated?: (pool: CreatedPool) => void;
 };
 
 export function createPoolAndAwaitTable(ports: PoolCreationPorts, request: PoolRequest, done: Done<CreatedPool>): void {
-  const { registry, clock, containers, made } = ports;
+  const { registry, clock, containers, onCreated } = ports;
   new PoolOperations(registry, clock).create(request, (outcome) => {
     if (!outcome.ok) return done(outcome);
     const { name, id } = outcome.value;
     containers?.calls.expectPool(name, Number.parseInt(id, 10));
-    made?.(outcome.value);
-    whenKnown(ports, outcome.value, clock.nowMs() + knownMsMax, () => done(success(outcome.value)));
+    onCreated?.(outcome.value);
+    awaitTable(ports, outcome.value, clock.nowMs() + awaitTableMsMax, () => done(success(outcome.value)));
   });
 }
 
-function whenKnown(ports: PoolCreationPorts, pool: CreatedPool, untilMs: number, known: () => void): void {
+function awaitTable(ports: PoolCreationPorts, pool: CreatedPool, untilMs: number, known: () => void): void {
   const { clock, containers } = ports;
   const record = containers?.table.pool(pool.name)?.record;
   const isKnown = record !== undefined && describePool(pool.name, record).id === pool.id;
   if (isKnown || clock.nowMs() >= untilMs) return known();
-  clock.schedule(lookMs, () => whenKnown(ports, pool, untilMs, known));
+  clock.schedule(pollMs, () => awaitTable(ports, pool, untilMs, known));
 }

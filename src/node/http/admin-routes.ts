@@ -1,18 +1,16 @@
-/**
- * Routes of admin commands: drain, activate, leave, rebalance, manager group. Any node accepts them for any datacenter.
- */
+/** Routes of admin commands: drain, activate, leave, rebalance, manager group. Any node accepts them for any datacenter. */
 import type { ApiRoute } from '../../base/http-routes.ts';
 import { objectReply } from './replies.ts';
 import { type AdminActionName, executeAdminCommand } from '../admin/admin-actions.ts';
 import type { NodeCore } from '../core/node-core-types.ts';
 
 export function adminRoutes(core: NodeCore): readonly ApiRoute[] {
-  const route = (method: ApiRoute['method'], path: string, act: AdminActionName): ApiRoute => ({
+  const route = (method: ApiRoute['method'], path: string, action: AdminActionName): ApiRoute => ({
     method,
     path,
     handler: async ({ params: { name }, query: { dc }, body }) => {
-      const answer = await executeAdminCommand(core, { act, name, dc: name === undefined ? dc : undefined }, body);
-      return objectReply(answer);
+      const result = await executeAdminCommand(core, { action, name, dc: name === undefined ? dc : undefined }, body);
+      return objectReply(result);
     },
   });
   return [

@@ -19,23 +19,23 @@ export function backupRoutes(core: NodeCore, cluster: string): readonly ApiRoute
   ];
 }
 
-/** Without anything a new one and its first part; `?id=&offset=` another part of it. */
+/** Without a query a new backup and its first part; `?id=&offset=` another part of it. */
 async function save(core: NodeCore, cluster: string, { query }: ApiRequest): Promise<ApiResponse> {
   const { id, offset = '0' } = query;
   if (!/^\d{1,15}$/.test(offset)) throw new RemusterError('BAD_ARGUMENT', 'offset must be a whole number');
-  const words = { cluster, ...(id === undefined ? {} : { id }), offset: Number(offset) };
+  const args = { cluster, ...(id === undefined ? {} : { id }), offset: Number(offset) };
   const { commands } = requireControlPlane(core);
-  const part = await toPromise<unknown>((done) => commands.send('backup-part', words, partTimeoutMs, done));
+  const part = await toPromise<unknown>((done) => commands.send('backup-part', args, partTimeoutMs, done));
   return objectReply({ cluster, ...(part as object) });
 }
 
-/** `{id, offset, bytes, last}` in order; `id` is new for each restoring. */
+/** `{id, offset, bytes, last}` in order; `id` is new for each restore. */
 async function restore(core: NodeCore, cluster: string, { body }: ApiRequest): Promise<ApiResponse> {
   const fields = argumentsOfBody(body);
   const { id, offset, bytes, last = false } = fields;
   const control = requireControlPlane(core);
   if (last === true) control.recordAdminEvent('registry-restore', { reason: reasonArgument(fields) });
-  const words = { cluster, id, offset, bytes, last };
-  const answer = await toPromise<unknown>((done) => control.commands.send('restore-part', words, partTimeoutMs, done));
-  return objectReply({ cluster, ...(answer as object) });
+  const args = { cluster, id, offset, bytes, last };
+  const result = await toPromise<unknown>((done) => control.commands.send('restore-part', args, partTimeoutMs, done));
+  return objectReply({ cluster, ...(result as object) });
 }

@@ -1,4 +1,4 @@
-/** Calls over HTTP: what is passed on, what is refused, and how results look that are more than JSON. */
+/** The route of calls: forwarded calls, rejections, and results that JSON cannot express. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { RemusterError, isRemusterError } from '../../base/errors.ts';
@@ -20,7 +20,7 @@ async function ask(body: unknown, answer: (...called: Called) => unknown = () =>
 const basic = { pool: 'visits', method: 'add', args: [1], route: { id: 3 } };
 
 describe('POST /v1/call', () => {
-  test('passes on what was asked', async () => {
+  test('forwards the call with its options', async () => {
     const seen: Called[] = [];
     const note = (...called: Called): number => seen.push(called);
     assert.equal(await ask({ ...basic, callId: 'order-7', timeoutMs: 500 }, note), 1);
@@ -31,7 +31,7 @@ describe('POST /v1/call', () => {
     ]);
   });
 
-  test('knows all seven routes', async () => {
+  test('accepts all seven routes', async () => {
     const routes = [
       { hash: 'a' },
       { hash: 7 },
@@ -45,7 +45,7 @@ describe('POST /v1/call', () => {
     for (const route of routes) assert.deepEqual(await ask({ ...basic, route }, (called) => called.route), route);
   });
 
-  test('refuses what it cannot pass on', async () => {
+  test('rejects malformed calls', async () => {
     const wrong: unknown[] = [
       undefined,
       'x',
@@ -76,14 +76,14 @@ describe('POST /v1/call', () => {
     await assert.rejects(answer ?? assert.fail('no route'), (error) => isRemusterError(error, 'PRECONDITION'));
   });
 
-  test('tells errors of the call as they are', async () => {
+  test('returns errors of the call unchanged', async () => {
     const fails = (): never => {
       throw new RemusterError('PARTIAL', '1 of 2');
     };
     await assert.rejects(ask(basic, fails), (error) => isRemusterError(error, 'PARTIAL'));
   });
 
-  test('gathers a flow up to a bound', async () => {
+  test('collects a result stream up to a limit', async () => {
     const flow = async function* (count: number): AsyncGenerator {
       for (let i = 0; i < count; i++) yield BigInt(i);
     };
@@ -94,7 +94,7 @@ describe('POST /v1/call', () => {
     );
   });
 
-  test('shows what JSON cannot say', () => {
+  test('converts values that JSON cannot express', () => {
     const when = new Date(0);
     const value = { big: 2n ** 70n, bytes: Uint8Array.of(1, 2), when, never: new Date(Number.NaN), none: undefined };
     assert.deepEqual(toPlainJson([value, Infinity, { a: ['x', true, 1.5, null] }]), [

@@ -1,4 +1,4 @@
-/** `POST /v1/call`: arguments and result as JSON. A flow is collected into one reply, within bounds. */
+/** `POST /v1/call`: arguments and result as JSON. The items of a generator method are collected into one bounded reply. */
 import { RemusterError } from '../../base/errors.ts';
 import type { ApiResponse, ApiRequest, ApiRoute } from '../../base/http-routes.ts';
 import type { CallSession, ContainerCalls } from '../../containers/contract.ts';
@@ -8,16 +8,16 @@ import { objectReply } from './replies.ts';
 import { encodeBase64 } from '../../base/base64.ts';
 import type { CommandArguments } from '../control-plane/command-arguments.ts';
 
-/** What is gathered of a flow for one answer. */
-const itemsMax = 10_000;
-const itemsCharactersMax = 10_000_000;
-/** Below the time after which the server answers by itself. */
-const timeoutMsMax = 110_000;
+/** Bounds of a collected result stream. */
+export const collectedItemsMax = 10_000;
+export const collectedCharactersMax = 10_000_000;
+/** Less than the time after which the server ends a request. */
+const callTimeoutMsMax = 110_000;
 
 const shape =
   '{"pool", "method", "args"?: [...], "route": {hash, id, range, broadcast, node, local or dynamic}, "callId"?, "timeoutMs"?}';
 
-/** `calls` are undefined on a node that has nothing to do with containers. */
+/** `calls` is undefined on a node without containers. */
 export function callRoutes(calls: () => Pick<ContainerCalls, 'session'> | undefined): readonly ApiRoute[] {
   let session: CallSession | undefined;
   const handler: ApiRoute['handler'] = async (request) => {
@@ -28,19 +28,21 @@ export function callRoutes(calls: () => Pick<ContainerCalls, 'session'> | undefi
 }
 
 async function call(session: CallSession | undefined, { body }: ApiRequest): Promise<ApiResponse> {
-  if (session === undefined) throw new RemusterError('PRECONDITION', 'this node takes no part in containers', 'no');
-  const words = argumentsOfBody(body);
-  const { pool, method, args = [] } = words;
+  if (session === undefined)
+    throw new RemusterError('PRECONDITION', 'this node does not take part in containers', 'no');
+  const fields = argumentsOfBody(body);
+  const { pool, method, args = [] } = fields;
   if (typeof pool !== 'string' || typeof method !== 'string' || !Array.isArray(args)) {
     throw new RemusterError('BAD_ARGUMENT', `the body must be ${shape}`);
   }
-  const wanted = { pool, method, args: args as readonly unknown[], route: routeIn(words['route']) };
-  const result = await session.call(wanted, optionsIn(words));
-  return objectReply({ result: isFlow(result) ? await gathered(result) : toPlainJson(result) });
+  const wanted = { pool, method, args: args as readonly unknown[], route: routeIn(fields['route']) };
+  const result = await session.call(wanted, optionsIn(fields));
+  return objectReply({ result: isResultStream(result) ? await collectItems(result) : toPlainJson(result) });
 }
 
 function optionsIn({ callId, timeoutMs, retryTimeoutMs }: CommandArguments): CallOptions {
-  if (callId !== undefined && typeof callId !== 'string') throw new RemusterError('BAD_ARGUMENT', 'callId is a text');
+  if (callId !== undefined && typeof callId !== 'string')
+    throw new RemusterError('BAD_ARGUMENT', 'callId must be text');
   const limits = {
     timeoutMs: durationIn('timeoutMs', timeoutMs),
     retryTimeoutMs: durationIn('retryTimeoutMs', retryTimeoutMs),
@@ -54,11 +56,14 @@ function optionsIn({ callId, timeoutMs, retryTimeoutMs }: CommandArguments): Cal
 
 function durationIn(name: string, value: unknown): number | undefined {
   if (value === undefined) return undefined;
-  if (typeof value === 'number' && value > 0 && value <= timeoutMsMax) return value;
-  throw new RemusterError('BAD_ARGUMENT', `${name} is a number of milliseconds above 0 and up to ${timeoutMsMax}`);
+  if (typeof value === 'number' && value > 0 && value <= callTimeoutMsMax) return value;
+  throw new RemusterError(
+    'BAD_ARGUMENT',
+    `${name} must be a number of milliseconds above 0 and up to ${callTimeoutMsMax}`,
+  );
 }
 
-/** Whether the numbers in it name anything is for the router to say. */
+/** Checks the shape; the router checks whether the container or node exists. */
 function routeIn(value: unknown): Route {
   const fields = typeof value === 'object' && value !== null ? (value as CommandArguments) : {};
   const [mode, ...more] = Object.keys(fields);
@@ -74,7 +79,7 @@ function routeIn(value: unknown): Route {
   }
   throw new RemusterError(
     'BAD_ARGUMENT',
-    'a route is one of {"hash": key}, {"id": 3}, {"range": [first, count]}, {"broadcast": true}, {"node": name}, {"local": true}, {"dynamic": true}',
+    'route must be one of {"hash": key}, {"id": 3}, {"range": [first, count]}, {"broadcast": true}, {"node": name}, {"local": true}, {"dynamic": true}',
   );
 }
 
@@ -82,28 +87,31 @@ function isPair(value: unknown): value is [number, number] {
   return Array.isArray(value) && value.length === 2 && value.every((item) => typeof item === 'number');
 }
 
-function isFlow(value: unknown): value is AsyncIterable<unknown> {
+function isResultStream(value: unknown): value is AsyncIterable<unknown> {
   return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
 }
 
-/** All items, because an answer is one. What is longer is for clients, which read item by item. */
-async function gathered(flow: AsyncIterable<unknown>): Promise<readonly unknown[]> {
+/** Collects all items. Clients read longer streams item by item. */
+async function collectItems(stream: AsyncIterable<unknown>): Promise<readonly unknown[]> {
   const items: unknown[] = [];
   let characters = 0;
-  for await (const item of flow) {
-    const shown = toPlainJson(item);
-    characters += JSON.stringify(shown).length;
-    if (items.length === itemsMax || characters > itemsCharactersMax) {
-      throw new RemusterError('TOO_LARGE', 'the flow is too long for one answer');
+  for await (const item of stream) {
+    const json = toPlainJson(item);
+    characters += JSON.stringify(json).length;
+    if (items.length === collectedItemsMax || characters > collectedCharactersMax) {
+      throw new RemusterError(
+        'TOO_LARGE',
+        `the result stream exceeds ${collectedItemsMax} items or ${collectedCharactersMax} characters: read it with a client`,
+      );
     }
-    items.push(shown);
+    items.push(json);
   }
   return items;
 }
 
 /**
- * Whole numbers without a bound become their digits, bytes become base64, dates become ISO 8601, and what has no
- * value is null: undefined, numbers that are not finite, dates that are none.
+ * A bigint becomes its digits, bytes become base64, a date becomes ISO 8601. Values without a JSON form become null:
+ * undefined, numbers that are not finite, invalid dates.
  */
 export function toPlainJson(value: unknown): unknown {
   if (value === undefined || value === null) return null;

@@ -1,4 +1,4 @@
-/** Serves the console's files. */
+/** Serves the files of the web console. */
 import type { ApiRoute } from '../../base/http-routes.ts';
 
 export type LoadConsoleFile = (name: string) => Promise<{ readonly contentType: string; readonly text: string }>;

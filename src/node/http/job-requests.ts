@@ -1,22 +1,22 @@
 /**
- * Sends a job command until it succeeds or its time is over. What may have been executed is retried only if it is
- * idempotent.
+ * Sends a job command until it succeeds or its deadline passes. A command that may have been executed is retried only if
+ * it is idempotent.
  */
 import { type Done, type ErrorCode, RemusterError, toPromise, withPossibleEffect } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
 import type { JobVerb } from '../../messages/jobs.ts';
 import type { JobGateway } from '../jobs/job-gateway.ts';
 
-export type SendJobCommand = (verb: JobVerb, words: object, remainingMs?: number) => Promise<object>;
+export type SendJobCommand = (verb: JobVerb, args: object, remainingMs?: number) => Promise<object>;
 
-/** On whose behalf: everybody who has the token of the operators is one. */
+/** The submitter of all commands over HTTP: the operators, who share one token. */
 const submitter = 'http';
-/** Long enough for a change of leader; below what the command line waits for. */
+/** Long enough for a leader change; less than the timeout of the command line. */
 export const jobCommandTimeoutMs = 20_000;
 const retryDelayMs = 200;
-/** A leader that has fallen silent is not waited for until the end. */
+/** Timeout of one attempt, so that a leader that does not reply is replaced in time. */
 const attemptMs = 8_000;
-const passing: readonly ErrorCode[] = [
+const retryableCodes: readonly ErrorCode[] = [
   'CANCELLED',
   'DEADLINE',
   'NETWORK_TIMEOUT',
@@ -25,56 +25,62 @@ const passing: readonly ErrorCode[] = [
   'UNREACHABLE',
 ];
 
-/** `desk` is undefined on a node that has nothing to do with jobs. */
+/** `gateway` is undefined on a node without jobs. */
 export function retryingJobCommands(
-  desk: () => JobGateway | undefined,
+  gateway: () => JobGateway | undefined,
   clock: Pick<Clock, 'nowMs' | 'schedule'>,
 ): SendJobCommand {
-  return async (verb, words, remainingMs = jobCommandTimeoutMs) => {
+  return async (verb, args, remainingMs = jobCommandTimeoutMs) => {
     const endsMs = clock.nowMs() + remainingMs;
-    const text = JSON.stringify(words);
-    const isRepeatable = verb !== 'submit' || 'idempotencyKey' in words;
-    let isUncertain = false;
-    const mayRepeat = ({ code, stateChanged }: RemusterError): boolean =>
-      passing.includes(code) && (isRepeatable || stateChanged === 'no');
-    const longestMs = isRepeatable ? attemptMs + waitMsIn(words) : remainingMs;
-    const answer = await toPromise<string>((done) => {
-      // Of all attempts: one that may have been carried out leaves a doubt.
+    const text = JSON.stringify(args);
+    const isIdempotent = verb !== 'submit' || 'idempotencyKey' in args;
+    let mayHaveExecuted = false;
+    const canRetry = ({ code, stateChanged }: RemusterError): boolean =>
+      retryableCodes.includes(code) && (isIdempotent || stateChanged === 'no');
+    const attemptMsMax = isIdempotent ? attemptMs + waitMsIn(args) : remainingMs;
+    const reply = await toPromise<string>((done) => {
+      // An attempt that may have been executed makes the final error uncertain, too.
       const end: Done<string> = (outcome) => {
-        if (outcome.ok || !isUncertain) done(outcome);
+        if (outcome.ok || !mayHaveExecuted) done(outcome);
         else done({ ok: false, error: withPossibleEffect(outcome.error) });
       };
-      const ask = (): void => {
-        requireJobGateway(desk).send(verb, text, submitter, Math.min(longestMs, endsMs - clock.nowMs()), (outcome) => {
-          if (outcome.ok) return done(outcome);
-          const { error } = outcome;
-          isUncertain ||= error.stateChanged !== 'no';
-          if (mayRepeat(error) && clock.nowMs() + retryDelayMs < endsMs)
-            clock.schedule(retryDelayMs, () => attempt(ask, end));
-          else end(outcome);
-        });
+      const sendOnce = (): void => {
+        requireJobGateway(gateway).send(
+          verb,
+          text,
+          submitter,
+          Math.min(attemptMsMax, endsMs - clock.nowMs()),
+          (outcome) => {
+            if (outcome.ok) return done(outcome);
+            const { error } = outcome;
+            mayHaveExecuted ||= error.stateChanged !== 'no';
+            if (canRetry(error) && clock.nowMs() + retryDelayMs < endsMs)
+              clock.schedule(retryDelayMs, () => attempt(sendOnce, end));
+            else end(outcome);
+          },
+        );
       };
-      ask();
+      sendOnce();
     });
-    return JSON.parse(answer) as object;
+    return JSON.parse(reply) as object;
   };
 }
 
-export function requireJobGateway(desk: () => JobGateway | undefined): JobGateway {
-  const found = desk();
+export function requireJobGateway(gateway: () => JobGateway | undefined): JobGateway {
+  const found = gateway();
   if (found !== undefined) return found;
-  throw new RemusterError('PRECONDITION', 'this node takes no part in jobs', 'no');
+  throw new RemusterError('PRECONDITION', 'this node does not take part in jobs', 'no');
 }
 
-/** The desk may be gone by then. */
-function attempt(ask: () => void, done: Done<string>): void {
+/** The gateway may be gone when a retry starts. */
+function attempt(sendOnce: () => void, done: Done<string>): void {
   try {
-    ask();
+    sendOnce();
   } catch (error) {
     done({ ok: false, error: error instanceof RemusterError ? error : new RemusterError('INTERNAL') });
   }
 }
 
-function waitMsIn(words: object): number {
-  return 'waitMs' in words && typeof words.waitMs === 'number' ? words.waitMs : 0;
+function waitMsIn(args: object): number {
+  return 'waitMs' in args && typeof args.waitMs === 'number' ? args.waitMs : 0;
 }

@@ -1,4 +1,4 @@
-/** Jobs over HTTP: what is passed on to the desk, what is refused, what is asked again, and how a job is followed. */
+/** Routes of jobs: commands to the gateway, rejections, retries, and the progress stream. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import {
@@ -15,13 +15,13 @@ import type { JobStatus } from '../../jobs/job-types.ts';
 import { jobRoutes } from './job-routes.ts';
 import type { JobGateway } from '../jobs/job-gateway.ts';
 
-type Ordered = { readonly verb: string; readonly words: Record<string, unknown>; readonly submitter: string };
+type SentCommand = { readonly verb: string; readonly args: Record<string, unknown>; readonly submitter: string };
 
-/** A desk that answers what the test says, on a clock that only moves when somebody waits. */
+/** A fake gateway whose replies the test sets, on a clock that advances only while a timer is pending. */
 class Scene {
-  readonly ordered: Ordered[] = [];
+  readonly commands: SentCommand[] = [];
   readonly stored: string[] = [];
-  answer: (order: Ordered, times: number) => Outcome<string> = () => success('{}');
+  answer: (command: SentCommand, times: number) => Outcome<string> = () => success('{}');
   nowMs = 0;
   readonly #clock: Pick<Clock, 'nowMs' | 'schedule'> = {
     nowMs: () => this.nowMs,
@@ -33,12 +33,12 @@ class Scene {
       return () => clearImmediate(timer);
     },
   };
-  readonly #desk: JobGateway = {
-    send: (verb, words, submitter, remainingMs, done) => {
+  readonly #gateway: JobGateway = {
+    send: (verb, args, submitter, remainingMs, done) => {
       assert.ok(remainingMs > 0);
-      const order = { verb, words: JSON.parse(words) as Record<string, unknown>, submitter };
-      this.ordered.push(order);
-      const answer = this.answer(order, this.ordered.length);
+      const command = { verb, args: JSON.parse(args) as Record<string, unknown>, submitter };
+      this.commands.push(command);
+      const answer = this.answer(command, this.commands.length);
       setImmediate(() => done(answer));
     },
     storeBundle: (sha256, code, done) => {
@@ -48,7 +48,7 @@ class Scene {
   };
 
   async ask(method: string, path: string, request: Partial<ApiRequest> = {}): Promise<ApiResponse> {
-    const route = jobRoutes(() => this.#desk, this.#clock).find((one) => one.method === method && one.path === path);
+    const route = jobRoutes(() => this.#gateway, this.#clock).find((one) => one.method === method && one.path === path);
     assert.ok(route, `there is no ${method} ${path}`);
     return await route.handler({ params: {}, query: {}, body: undefined, lastEventId: undefined, ...request });
   }
@@ -67,7 +67,7 @@ const progress = (version: number, status: JobStatus): Outcome<string> =>
   success(JSON.stringify({ jobId: 'j1', version, status }));
 
 describe('routes of jobs', () => {
-  test('pass on what was asked, as the operators', async () => {
+  test('forward commands in the name of the operators', async () => {
     const scene = new Scene();
     const params = { id: 'j1' };
     await scene.json('GET', '/v1/jobs', { query: { limit: '5', status: 'RUNNING' } });
@@ -80,7 +80,7 @@ describe('routes of jobs', () => {
     await scene.json('GET', '/v1/schedules');
     await scene.json('DELETE', '/v1/schedules/:name', { params: { name: 'nightly' } });
     assert.deepEqual(
-      scene.ordered.map(({ verb, words }) => [verb, words]),
+      scene.commands.map(({ verb, args }) => [verb, args]),
       [
         ['list', { limit: 5, status: 'RUNNING' }],
         ['show', { jobId: 'j1' }],
@@ -93,10 +93,10 @@ describe('routes of jobs', () => {
         ['unschedule', { name: 'nightly' }],
       ],
     );
-    assert.ok(scene.ordered.every(({ submitter }) => submitter === 'http'));
+    assert.ok(scene.commands.every(({ submitter }) => submitter === 'http'));
   });
 
-  test('a submission without a key is sent again only after the promise that nothing happened', async () => {
+  test('retry a submission without a key only if it had no effect', async () => {
     for (const [stateChanged, times] of [
       ['no', 2],
       ['maybe', 1],
@@ -105,28 +105,28 @@ describe('routes of jobs', () => {
       scene.answer = (_order, time) => (time === 1 ? failure('NOT_LEADER', 'x', stateChanged) : success('{}'));
       const body = { request: { bundle: 'a' } };
       await scene.ask('POST', '/v1/jobs', { body }).catch((error: unknown) => assert.ok(saying('maybe')(error)));
-      assert.equal(scene.ordered.length, times, stateChanged);
+      assert.equal(scene.commands.length, times, stateChanged);
     }
   });
 
-  test('an order that may have been carried out is not said to have done nothing by a later refusal', async () => {
+  test('do not claim after a later rejection that a submission had no effect', async () => {
     const scene = new Scene();
     scene.answer = (_order, times) => failure(times === 1 ? 'NETWORK_TIMEOUT' : 'UNKNOWN_JOB');
     await assert.rejects(scene.ask('DELETE', '/v1/jobs/:id', { params: { id: 'j1' } }), saying('maybe'));
-    assert.equal(scene.ordered.length, 2);
+    assert.equal(scene.commands.length, 2);
   });
 
-  test('a submission stores its code first', async () => {
+  test('store the code of a submission first', async () => {
     const scene = new Scene();
     scene.answer = () => success('{"jobId":"j1","status":"QUEUED","isNew":true}');
     const request = { bundle: 'ab', workflows: [] };
     const answer = await scene.json('POST', '/v1/jobs', { body: { request, code: btoa('code') } });
     assert.deepEqual(answer, { schemaVersion: 1, jobId: 'j1', status: 'QUEUED', isNew: true });
     assert.deepEqual(scene.stored, ['ab:code']);
-    assert.deepEqual(scene.ordered, [{ verb: 'submit', words: request, submitter: 'http' }]);
+    assert.deepEqual(scene.commands, [{ verb: 'submit', args: request, submitter: 'http' }]);
   });
 
-  test('refuse what has no shape, and a node without jobs says so', async () => {
+  test('reject malformed requests, and every request on a node without jobs', async () => {
     const scene = new Scene();
     const bodies = [
       undefined,
@@ -139,18 +139,18 @@ describe('routes of jobs', () => {
     for (const body of bodies)
       await assert.rejects(scene.ask('POST', '/v1/jobs', { body }), refusedWith('BAD_ARGUMENT'), JSON.stringify(body));
     await assert.rejects(scene.ask('GET', '/v1/jobs', { query: { limit: 'x' } }), refusedWith('BAD_ARGUMENT'));
-    assert.deepEqual(scene.ordered, []);
+    assert.deepEqual(scene.commands, []);
     const clock = { nowMs: () => 0, schedule: () => () => {} };
     const [list] = jobRoutes(() => undefined, clock);
     const asked = list?.handler({ params: {}, query: {}, body: undefined, lastEventId: undefined });
     await assert.rejects(asked ?? assert.fail(), refusedWith('PRECONDITION'));
   });
 
-  test('ask again while nobody leads, and a submission that may have happened only under a key', async () => {
+  test('retry while there is no leader, and a submission that may have been executed only with a key', async () => {
     const scene = new Scene();
     scene.answer = (_order, times) => (times < 4 ? failure('NO_QUORUM') : success('{"items":[]}'));
     assert.deepEqual((await scene.json('GET', '/v1/jobs'))['items'], []);
-    assert.equal(scene.ordered.length, 4);
+    assert.equal(scene.commands.length, 4);
 
     for (const [key, times] of [
       [{}, 1],
@@ -161,7 +161,7 @@ describe('routes of jobs', () => {
       const asked = other.ask('POST', '/v1/jobs', { body: { request: { bundle: 'a', ...key } } });
       if (times === 1) await assert.rejects(asked, refusedWith('NETWORK_TIMEOUT'));
       else await asked;
-      assert.equal(other.ordered.length, times);
+      assert.equal(other.commands.length, times);
     }
     const never = new Scene();
     never.answer = () => failure('NO_QUORUM');
@@ -170,16 +170,16 @@ describe('routes of jobs', () => {
   });
 });
 
-describe('progress', () => {
+describe('the progress stream', () => {
   async function followed(scene: Scene, request: Partial<ApiRequest> = {}): Promise<readonly ServerSentEvent[]> {
     const answer = await scene.ask('GET', '/v1/jobs/:id/progress', { params: { id: 'j1' }, ...request });
     assert.ok('sse' in answer);
-    const told: ServerSentEvent[] = [];
-    await new Promise<void>((end) => void answer.sse((event) => told.push(event) > 0, end));
-    return told;
+    const events: ServerSentEvent[] = [];
+    await new Promise<void>((end) => void answer.sse((event) => events.push(event) > 0, end));
+    return events;
   }
 
-  test('is told with each version, through the loss of a leader, and ends with the job', async () => {
+  test('sends each version across a leader change, and ends with the job', async () => {
     const scene = new Scene();
     const answers = [
       progress(3, 'RUNNING'),
@@ -189,10 +189,10 @@ describe('progress', () => {
       progress(1, 'RUNNING'),
       progress(2, 'COMPLETED'),
     ];
-    scene.answer = (_order, times) => answers[times - 1] ?? assert.fail('asked on');
-    const told = await followed(scene);
+    scene.answer = (_order, times) => answers[times - 1] ?? assert.fail('too many requests');
+    const events = await followed(scene);
     assert.deepEqual(
-      told.map(({ id, event }) => [id, event]),
+      events.map(({ id, event }) => [id, event]),
       [
         ['3', 'progress'],
         ['1', 'progress'],
@@ -200,23 +200,23 @@ describe('progress', () => {
       ],
     );
     assert.deepEqual(
-      scene.ordered.map(({ words }) => words['afterVersion']),
+      scene.commands.map(({ args }) => args['afterVersion']),
       [0, 0, 3, 3, 1, 1],
     );
   });
 
-  test('goes on after Last-Event-ID, tells an error that does not pass, and answers once when asked to', async () => {
+  test('resumes after Last-Event-ID, sends a permanent error, and replies once with follow=false', async () => {
     const scene = new Scene();
     scene.answer = (_order, times) => (times < 2 ? progress(8, 'RUNNING') : failure('UNKNOWN_JOB'));
-    const told = await followed(scene, { lastEventId: '7' });
-    assert.equal(scene.ordered[1]?.words['afterVersion'], 7);
-    assert.equal((told.at(0)?.data as { error: { code: string } } | undefined)?.error.code, 'UNKNOWN_JOB');
+    const events = await followed(scene, { lastEventId: '7' });
+    assert.equal(scene.commands[1]?.args['afterVersion'], 7);
+    assert.equal((events.at(0)?.data as { error: { code: string } } | undefined)?.error.code, 'UNKNOWN_JOB');
 
     const once = new Scene();
     once.answer = () => progress(8, 'RUNNING');
     const query = { follow: 'false', after: '4', waitMs: '99999' };
     assert.equal((await once.json('GET', '/v1/jobs/:id/progress', { params: { id: 'j1' }, query }))['version'], 8);
-    assert.deepEqual(once.ordered[0]?.words, { jobId: 'j1', afterVersion: 4, waitMs: 30_000 });
+    assert.deepEqual(once.commands[0]?.args, { jobId: 'j1', afterVersion: 4, waitMs: 30_000 });
 
     const none = new Scene();
     none.answer = () => failure('UNKNOWN_JOB');

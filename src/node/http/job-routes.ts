@@ -11,64 +11,72 @@ import type { JobGateway } from '../jobs/job-gateway.ts';
 
 const waitMsMax = 30_000;
 
-type Words = (request: ApiRequest) => object;
+type ArgumentsOf = (request: ApiRequest) => object;
 
-/** `desk` is undefined on a node that has nothing to do with jobs. */
-export function jobRoutes(desk: () => JobGateway | undefined, clock: JobProgressSource['clock']): readonly ApiRoute[] {
-  const ask = retryingJobCommands(desk, clock);
-  const route = (method: ApiRoute['method'], path: string, verb: JobVerb, words: Words): ApiRoute => ({
+/** `gateway` is undefined on a node without jobs. */
+export function jobRoutes(
+  gateway: () => JobGateway | undefined,
+  clock: JobProgressSource['clock'],
+): readonly ApiRoute[] {
+  const sendCommand = retryingJobCommands(gateway, clock);
+  const route = (method: ApiRoute['method'], path: string, verb: JobVerb, argumentsOf: ArgumentsOf): ApiRoute => ({
     method,
     path,
-    handler: async (request) => objectReply(await ask(verb, words(request))),
+    handler: async (request) => objectReply(await sendCommand(verb, argumentsOf(request))),
   });
   return [
-    route('GET', '/v1/jobs', 'list', listWords),
-    { method: 'POST', path: '/v1/jobs', handler: async ({ body }) => await submit(requireJobGateway(desk), ask, body) },
-    route('GET', '/v1/jobs/:id', 'show', jobWords),
-    route('DELETE', '/v1/jobs/:id', 'cancel', jobWords),
-    route('GET', '/v1/jobs/:id/report', 'report', jobWords),
-    route('GET', '/v1/jobs/:id/explain', 'explain', jobWords),
-    route('GET', '/v1/jobs/:id/result', 'result', resultWords),
-    route('GET', '/v1/jobs/:id/failures', 'failures', resultWords),
+    route('GET', '/v1/jobs', 'list', listArguments),
+    {
+      method: 'POST',
+      path: '/v1/jobs',
+      handler: async ({ body }) => await submit(requireJobGateway(gateway), sendCommand, body),
+    },
+    route('GET', '/v1/jobs/:id', 'show', jobArguments),
+    route('DELETE', '/v1/jobs/:id', 'cancel', jobArguments),
+    route('GET', '/v1/jobs/:id/report', 'report', jobArguments),
+    route('GET', '/v1/jobs/:id/explain', 'explain', jobArguments),
+    route('GET', '/v1/jobs/:id/result', 'result', resultArguments),
+    route('GET', '/v1/jobs/:id/failures', 'failures', resultArguments),
     {
       method: 'GET',
       path: '/v1/jobs/:id/progress',
-      handler: async (request) => await progress({ watch: (words, ms) => ask('watch', words, ms), clock }, request),
+      handler: async (request) =>
+        await progress({ watch: (args, ms) => sendCommand('watch', args, ms), clock }, request),
     },
     route('GET', '/v1/schedules', 'schedules', () => ({})),
     route('DELETE', '/v1/schedules/:name', 'unschedule', ({ params: { name } }) => ({ name })),
   ];
 }
 
-/** `{"request": {...}, "code"?: base64}`: the code goes with it when the managers may not have it yet. */
-async function submit(desk: JobGateway, ask: SendJobCommand, body: unknown): Promise<ApiResponse> {
+/** `{"request": {...}, "code"?: base64}`: `code` is the bundle, if the managers may not have it yet. */
+async function submit(gateway: JobGateway, sendCommand: SendJobCommand, body: unknown): Promise<ApiResponse> {
   const { request, code } = argumentsOfBody(body);
   if (typeof request !== 'object' || request === null || Array.isArray(request))
     throw new RemusterError('BAD_ARGUMENT', 'the body must be {"request": {...}, "code"?: base64}');
   if (code !== undefined) {
     const { bundle } = request as { readonly bundle?: unknown };
     if (typeof code !== 'string' || typeof bundle !== 'string')
-      throw new RemusterError('BAD_ARGUMENT', 'code is base64, and request.bundle its SHA-256');
-    await toPromise<void>((done) => desk.storeBundle(bundle, decodeBase64(code), done));
+      throw new RemusterError('BAD_ARGUMENT', 'code must be base64, and request.bundle its SHA-256');
+    await toPromise<void>((done) => gateway.storeBundle(bundle, decodeBase64(code), done));
   }
-  return objectReply(await ask('submit', request));
+  return objectReply(await sendCommand('submit', request));
 }
 
 /** `?limit=`, `?status=`. */
-function listWords({ query: { limit, status } }: ApiRequest): object {
+function listArguments({ query: { limit, status } }: ApiRequest): object {
   return { limit: numberIn('limit', limit), status };
 }
 
-function jobWords({ params: { id } }: ApiRequest): object {
+function jobArguments({ params: { id } }: ApiRequest): object {
   return { jobId: id };
 }
 
-/** `?workflow=`; `?part=` for what is too large for one answer. */
-function resultWords({ params: { id }, query: { workflow, part } }: ApiRequest): object {
+/** `?workflow=`; `?part=` pages through what is too large for one reply. */
+function resultArguments({ params: { id }, query: { workflow, part } }: ApiRequest): object {
   return { jobId: id, workflow, part: numberIn('part', part) };
 }
 
-/** `?after=` a version or Last-Event-ID say where to go on; `?follow=false` answers once, after at most `?waitMs=`. */
+/** Resumes after version `?after=` or Last-Event-ID; `?follow=false` replies once, after at most `?waitMs=`. */
 async function progress(source: JobProgressSource, { params, query, lastEventId }: ApiRequest): Promise<ApiResponse> {
   const jobId = params['id'] as string;
   const after = numberIn('after', lastEventId ?? query['after']) ?? 0;
@@ -76,7 +84,7 @@ async function progress(source: JobProgressSource, { params, query, lastEventId 
     const waitMs = Math.min(waitMsMax, numberIn('waitMs', query['waitMs']) ?? 0);
     return objectReply(await source.watch({ jobId, afterVersion: after, waitMs }, waitMs + jobCommandTimeoutMs));
   }
-  // A job that nobody knows is an error with a status, not a stream.
+  // An unknown job is an error with a status, not a stream.
   await source.watch({ jobId, afterVersion: 0, waitMs: 0 }, jobCommandTimeoutMs);
   return { sse: (send, end) => streamJobProgress(source, { jobId, after }, send, end) };
 }
@@ -84,5 +92,5 @@ async function progress(source: JobProgressSource, { params, query, lastEventId 
 function numberIn(name: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   if (/^\d{1,15}$/.test(text)) return Number(text);
-  throw new RemusterError('BAD_ARGUMENT', `${name} is a whole number`);
+  throw new RemusterError('BAD_ARGUMENT', `${name} must be a whole number`);
 }

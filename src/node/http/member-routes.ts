@@ -1,6 +1,6 @@
 /**
- * Routes about members: list, history, round trip, reachability. Forwards to the node that knows; says which did not
- * answer.
+ * Routes about members: list, join, history, round trip, reachability. Requests views from other nodes where needed and
+ * names nodes that did not reply.
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { ApiResponse, ApiRequest, ApiRoute } from '../../base/http-routes.ts';
@@ -11,16 +11,16 @@ import type { NodeCore } from '../core/node-core-types.ts';
 import { addressListOption, formatHostPort } from '../options/option-types.ts';
 import { type MemberRow, requireMember } from '../membership/member-rows.ts';
 
-const reachabilityMembersMax = 256;
+export const reachabilityMembersMax = 256;
 const joinAddressesMax = 64;
 
 export function memberRoutes(core: NodeCore): readonly ApiRoute[] {
   return [
     get('/v1/members', async () => listReply(core.members())),
-    { method: 'POST', path: '/v1/join', handler: async ({ body }) => joinAnswer(core, body) },
-    get('/v1/members/:name/why', async ({ params }) => whyAnswer(core, params['name'] ?? '')),
-    get('/v1/rtt', async (request) => await roundTripAnswer(core, request)),
-    get('/v1/reachability', async () => await reachabilityAnswer(core)),
+    { method: 'POST', path: '/v1/join', handler: async ({ body }) => joinReply(core, body) },
+    get('/v1/members/:name/why', async ({ params }) => whyReply(core, params['name'] ?? '')),
+    get('/v1/rtt', async (request) => await roundTripReply(core, request)),
+    get('/v1/reachability', async () => await reachabilityReply(core)),
   ];
 }
 
@@ -28,26 +28,26 @@ function get(path: string, handler: (request: ApiRequest) => Promise<ApiResponse
   return { method: 'GET', path, handler };
 }
 
-/** It asks until somebody answers; who came of it, `members` shows. */
-function joinAnswer(core: NodeCore, body: unknown): ApiResponse {
-  const asked = typeof body === 'object' && body !== null && 'addresses' in body ? body.addresses : undefined;
-  const parsed = addressListOption(joinAddressesMax).parse(asked);
+/** Starts a join that retries until a seed replies; `members` shows the result. */
+function joinReply(core: NodeCore, body: unknown): ApiResponse {
+  const addresses = typeof body === 'object' && body !== null && 'addresses' in body ? body.addresses : undefined;
+  const parsed = addressListOption(joinAddressesMax).parse(addresses);
   if (!parsed.ok) throw new RemusterError('BAD_ARGUMENT', `addresses ${parsed.problem}`);
-  if (parsed.value.length === 0) throw new RemusterError('BAD_ARGUMENT', 'addresses must name a node to ask');
+  if (parsed.value.length === 0) throw new RemusterError('BAD_ARGUMENT', 'addresses must name at least one node');
   core.join(parsed.value);
   return objectReply({ node: core.identity.name, asked: parsed.value.map(formatHostPort) });
 }
 
-/** What this node saw of a member, with the evidence. */
-function whyAnswer(core: NodeCore, word: string): ApiResponse {
-  const member = requireMember(word, core.members());
+/** The history of a member in the view of this node, with evidence. */
+function whyReply(core: NodeCore, idOrName: string): ApiResponse {
+  const member = requireMember(idOrName, core.members());
   const { name, id, state, generation, incarnation } = member;
   const seenBy = core.identity.name;
   const history = core.memberHistory(id);
   return objectReply({ name, id, state, generation, incarnation, seenBy, history });
 }
 
-async function roundTripAnswer(core: NodeCore, { query }: ApiRequest): Promise<ApiResponse> {
+async function roundTripReply(core: NodeCore, { query }: ApiRequest): Promise<ApiResponse> {
   const { from = '', to = '' } = query;
   if (from === '' || to === '') throw new RemusterError('BAD_ARGUMENT', 'rtt needs ?from=NAME&to=NAME');
   const members = core.members();
@@ -64,7 +64,7 @@ function viewOf(views: readonly MemberView[], { id }: MemberRow): MemberView | u
   return views.find(({ entry }) => entry.id === id);
 }
 
-/** By coordinates: also of two nodes that never measured each other. Unknown until both have told theirs. */
+/** The estimate by coordinates, which needs no measured round trip. Null until both coordinates are known. */
 function distance(a: MemberView | undefined, b: MemberView | undefined): number | null {
   if (a?.coordinate === undefined || b?.coordinate === undefined) return null;
   if (a.entry.id === b.entry.id) return 0;
@@ -75,12 +75,12 @@ async function viewFrom(core: NodeCore, member: MemberRow): Promise<readonly Mem
   return await new Promise((resolve) => core.requestMemberView(member, resolve));
 }
 
-async function reachabilityAnswer(core: NodeCore): Promise<ApiResponse> {
-  // Everybody is asked about everybody: the answer grows with the square of the group.
+async function reachabilityReply(core: NodeCore): Promise<ApiResponse> {
+  // The reply has a row for each pair of members, so it grows with the square of their number.
   if (core.memberViews().length > reachabilityMembersMax) {
     throw new RemusterError(
       'TOO_LARGE',
-      `reachability is for groups of at most ${reachabilityMembersMax} members`,
+      `reachability needs a cluster of at most ${reachabilityMembersMax} members`,
       'no',
     );
   }

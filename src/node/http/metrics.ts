@@ -1,15 +1,15 @@
 /**
- * Prometheus text of given numbers. Measures nothing. Compared with prom-client (decision 18): it is as fast, but
- * keeps every number a second time.
+ * Prometheus text of given numbers. Measures nothing. No client library (decision 18): it would keep every number a
+ * second time.
  */
 import { rttBucketsMs } from '../../membership/state/membership-counters.ts';
 import type { NodeStatus } from '../core/node-status.ts';
 
 export type MetricSources = {
-  readonly truth: NodeStatus;
+  readonly status: NodeStatus;
   readonly cluster: string;
   readonly lastEventSeq: number;
-  /** By part of the node (`core`, `transport`): numbers that only grow. */
+  /** Growing counters by part of the node (`core`, `transport`). */
   readonly counters: Readonly<Record<string, Readonly<Record<string, number>>>>;
 };
 
@@ -21,30 +21,30 @@ const prefix = 'remuster_';
 const roundTripPrefix = 'roundTrip.';
 const states = ['alive', 'probe-failed', 'suspect', 'dead', 'left'] as const;
 
-export function metricsText({ truth, cluster, lastEventSeq, counters }: MetricSources): string {
-  const { id, name, dc, generation, members } = truth;
-  const info = { id, name, dc, cluster, roles: truth.roles.join(',') };
+export function metricsText({ status, cluster, lastEventSeq, counters }: MetricSources): string {
+  const { id, name, dc, generation, members } = status;
+  const info = { id, name, dc, cluster, roles: status.roles.join(',') };
   const byState = states.map((state) => ({
     labels: { state },
     value: members.filter((member) => member.state === state).length,
   }));
   return [
-    family('node_info', 'gauge', 'Who this node is.', [{ labels: info, value: 1 }]),
-    family('node_generation', 'gauge', 'How often this node has been started.', [{ value: generation }]),
-    family('uptime_seconds', 'gauge', 'Time since the start.', [{ value: truth.uptimeMs / 1_000 }]),
-    family('joined', 'gauge', 'Whether this node has joined its cluster.', [{ value: truth.joined ? 1 : 0 }]),
-    family('members', 'gauge', 'Members as this node sees them, itself included.', byState),
-    family('health_score', 'gauge', 'How far this node trusts itself: 0 is well, 8 is very slow.', [
-      { value: truth.health },
+    family('node_info', 'gauge', 'Identity of this node.', [{ labels: info, value: 1 }]),
+    family('node_generation', 'gauge', 'Number of starts of this node.', [{ value: generation }]),
+    family('uptime_seconds', 'gauge', 'Time since the start.', [{ value: status.uptimeMs / 1_000 }]),
+    family('joined', 'gauge', 'Whether this node has joined its cluster.', [{ value: status.joined ? 1 : 0 }]),
+    family('members', 'gauge', 'Members in the view of this node, itself included.', byState),
+    family('health_score', 'gauge', 'Local health of this node: 0 is healthy, 8 is very slow.', [
+      { value: status.health },
     ]),
-    family('main_loop_lag_seconds', 'gauge', 'How late the main loop was lately.', [{ value: truth.lagMs / 1_000 }]),
-    family('stuck', 'gauge', 'Whether the main loop does not move.', [{ value: truth.stuck ? 1 : 0 }]),
+    family('main_loop_lag_seconds', 'gauge', 'Recent delay of the main loop.', [{ value: status.lagMs / 1_000 }]),
+    family('stuck', 'gauge', 'Whether the main loop is blocked.', [{ value: status.stuck ? 1 : 0 }]),
     family('last_event_seq', 'gauge', 'Number of the latest event.', [{ value: lastEventSeq }]),
     family(
       'waiting',
       'gauge',
-      'What is open or waits in this node, by what it is.',
-      Object.entries(truth.queues).map(([queue, value]) => ({ labels: { queue }, value })),
+      'Open or waiting items of this node, by queue.',
+      Object.entries(status.queues).map(([queue, value]) => ({ labels: { queue }, value })),
     ),
     rejectedFamily(counters),
     roundTripFamily(counters['membership'] ?? {}),
@@ -58,10 +58,10 @@ function rejectedFamily(counters: MetricSources['counters']): string {
       .filter(([counter]) => counter.startsWith('rejected.'))
       .map(([counter, value]) => ({ labels: { part, reason: counter.slice('rejected.'.length) }, value })),
   );
-  return family('rejected_total', 'counter', 'Input from outside that was refused, by reason.', samples);
+  return family('rejected_total', 'counter', 'Rejected input from outside, by reason.', samples);
 }
 
-/** Buckets count what is not longer than their bound, as Prometheus wants it. */
+/** Each bucket counts all values up to its bound, as Prometheus requires. */
 function roundTripFamily(counters: Readonly<Record<string, number>>): string {
   const name = 'membership_round_trip_seconds';
   let count = 0;

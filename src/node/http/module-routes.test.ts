@@ -1,4 +1,4 @@
-/** Modules over HTTP, and what a new pool begins with, asked of a node on a pretend cluster. */
+/** Routes of modules, and the module version of a new pool, on a node of a fake cluster. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
@@ -15,11 +15,11 @@ import { poolRoutes } from './pool-routes.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** A node whose keeper takes everything but the word "broken" for a module `counter`. */
+/** A node whose fake module sync accepts any code but "broken" as a module `counter`. */
 class Scene {
   readonly cluster: DrainTestCluster = startedCluster(2);
-  readonly ordered: Fields[] = [];
-  /** Hears of nothing by itself: who creates a pool waits for it for a moment, and no longer. */
+  readonly audited: Fields[] = [];
+  /** The fake table never changes by itself, so the creation of a pool waits until its limit. */
   readonly expected: string[] = [];
   readonly table = new Map<string, { readonly record: { readonly major: number; readonly minor: number } }>();
   readonly #core: NodeCore;
@@ -38,11 +38,11 @@ class Scene {
     const core = {
       identity: { dc: 'here', name: 'a' },
       members: () => [],
-      containers: { modules, keeper: { check }, table: { pool: (name: string) => this.table.get(name) }, calls },
+      containers: { modules, moduleSync: { check }, table: { pool: (name: string) => this.table.get(name) }, calls },
       control: {
         registry: this.cluster.registry,
         clock: this.cluster.clock,
-        recordAdminEvent: (order: string, fields: Fields) => this.ordered.push({ order, ...fields }),
+        recordAdminEvent: (order: string, fields: Fields) => this.audited.push({ order, ...fields }),
       },
     };
     this.#core = core as unknown as NodeCore;
@@ -103,7 +103,7 @@ function hashOf(code: Uint8Array): string {
   return createHash('sha256').update(code).digest('hex');
 }
 
-test('a bundle is tried, deployed once, listed, shown and rolled; who ordered it and why is noted', async () => {
+test('a bundle is checked, deployed once, listed, shown and rolled, with an audit event for each command', async () => {
   const scene = new Scene();
   const first = await scene.deploy('one');
   assert.deepEqual([first['name'], first['version'], first['deployed'], first['bytes']], ['counter', 1, true, 3]);
@@ -126,7 +126,7 @@ test('a bundle is tried, deployed once, listed, shown and rolled; who ordered it
     [['p', 1]],
   );
   assert.deepEqual(
-    scene.ordered.map(({ order, reason }) => [order, reason]),
+    scene.audited.map(({ order, reason }) => [order, reason]),
     [
       ['module-deploy', 'for a test'],
       ['pool-create', ''],
@@ -135,23 +135,23 @@ test('a bundle is tried, deployed once, listed, shown and rolled; who ordered it
   );
 });
 
-test('what is wrong is refused before anything is written', async () => {
+test('an invalid deployment is rejected before any write', async () => {
   const scene = new Scene();
   await scene.refused('BUNDLE_INVALID', /./, scene.deploy('broken'));
-  await scene.refused('BUNDLE_INVALID', /does not match its hash/, scene.deploy('one', { sha256: 'x' }));
+  await scene.refused('BUNDLE_INVALID', /does not match sha256/, scene.deploy('one', { sha256: 'x' }));
   await scene.refused('BAD_ARGUMENT', /base64/, scene.ask('POST', '/v1/modules', { body: { code: '%' } }));
   await scene.refused('BAD_ARGUMENT', /base64/, scene.ask('POST', '/v1/modules', { body: {} }));
-  await scene.refused('BAD_ARGUMENT', /name is a text/, scene.deploy('one', { name: 7 }));
+  await scene.refused('BAD_ARGUMENT', /name must be text/, scene.deploy('one', { name: 7 }));
   const huge = scene.ask('POST', '/v1/modules', { body: { code: 'A'.repeat(6_000_000) } });
-  await scene.refused('TOO_LARGE', /at most/, huge);
+  await scene.refused('TOO_LARGE', /exceeds the limit/, huge);
   await scene.refused('UNKNOWN_MODULE', /counter/, scene.roll());
   assert.deepEqual((await scene.ask('GET', '/v1/modules'))['items'], []);
 });
 
-test('a new pool begins with the newest version, or with what somebody has loaded by itself', async () => {
+test('a new pool gets the newest deployed version, or version 0 of a configured module', async () => {
   const scene = new Scene();
   assert.equal((await scene.create('own', 'kv'))['moduleVersion'], 0);
-  await scene.refused('PRECONDITION', /no node knows a module "counter", only kv: /, scene.create('p', 'counter'));
+  await scene.refused('PRECONDITION', /no node has a module "counter", only kv: /, scene.create('p', 'counter'));
   scene.load({ counter: [0], kv: [0] });
   assert.equal((await scene.create('configured', 'counter'))['moduleVersion'], 0);
   await scene.deploy('one');
@@ -162,7 +162,7 @@ test('a new pool begins with the newest version, or with what somebody has loade
   assert.equal((await scene.create('own', 'kv'))['created'], false);
 });
 
-test('who has created a pool hears so when this node knows it, and not a former one of its name', async () => {
+test('the creation of a pool ends when the table has this pool, not a former one of its name', async () => {
   const scene = new Scene();
   scene.table.set('own', { record: { major: 7, minor: 0 } });
   scene.cluster.clock.schedule(300, () => scene.table.set('own', { record: { major: 1, minor: 0 } }));

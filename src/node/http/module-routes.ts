@@ -6,11 +6,11 @@ import { objectReply } from './replies.ts';
 import type { NodeCore } from '../core/node-core-types.ts';
 
 export function moduleRoutes(core: NodeCore): readonly ApiRoute[] {
-  const route = (method: ApiRoute['method'], path: string, act: AdminActionName): ApiRoute => ({
+  const route = (method: ApiRoute['method'], path: string, action: AdminActionName): ApiRoute => ({
     method,
     path,
     handler: async (request) =>
-      objectReply(await executeAdminCommand(core, { act, dc: request.query['dc'] }, wordsOf(request))),
+      objectReply(await executeAdminCommand(core, { action, dc: request.query['dc'] }, argumentsOf(request))),
   });
   return [
     route('GET', '/v1/modules', 'listModules'),
@@ -20,6 +20,6 @@ export function moduleRoutes(core: NodeCore): readonly ApiRoute[] {
   ];
 }
 
-function wordsOf({ params, body }: ApiRequest): object {
+function argumentsOf({ params, body }: ApiRequest): object {
   return { ...argumentsOfBody(body), ...params };
 }

@@ -1,4 +1,4 @@
-/** Pools and containers over HTTP: what the routes answer, refuse and order, asked of a node on a pretend cluster. */
+/** Routes of pools and containers: replies, rejections and commands, on a node of a fake cluster. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type DrainTestCluster, startedCluster } from '../../../test/support/placement/drain-cluster.ts';
@@ -10,12 +10,12 @@ import { poolRoutes } from './pool-routes.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** One node of the cluster as far as these routes ask it. */
+/** One node of the cluster, as far as these routes use it. */
 class Scene {
   readonly cluster: DrainTestCluster = startedCluster(3, { mode: 'off' });
   readonly placer = new FakePlacer(this.cluster, 2);
-  readonly ordered: Fields[] = [];
-  readonly given: unknown[] = [];
+  readonly audited: Fields[] = [];
+  readonly commands: unknown[] = [];
   readonly #core: NodeCore;
 
   constructor() {
@@ -26,10 +26,10 @@ class Scene {
       control: {
         registry: this.cluster.registry,
         clock: this.cluster.clock,
-        recordAdminEvent: (order: string, fields: Fields) => this.ordered.push({ order, ...fields }),
+        recordAdminEvent: (order: string, fields: Fields) => this.audited.push({ order, ...fields }),
         commands: {
           send: (verb: string, words: object, _timeoutMs: number, done: Done<unknown>) => {
-            this.given.push({ verb, ...words });
+            this.commands.push({ verb, ...words });
             done(success({}));
           },
         },
@@ -77,7 +77,7 @@ class Scene {
   }
 }
 
-test('a pool is created once, listed, shown and deleted; who ordered it and why is noted', async () => {
+test('a pool is created once, listed, shown and deleted, with an audit event for each command', async () => {
   const scene = new Scene();
   assert.equal((await scene.create())['created'], true);
   assert.equal((await scene.create())['created'], false);
@@ -95,7 +95,7 @@ test('a pool is created once, listed, shown and deleted; who ordered it and why 
   assert.deepEqual([dry['dryRun'], dry['containerCount'], dry['state']], [true, 4, 'active']);
   assert.equal((await asked({ reason: 'done' }))['state'], 'deleting');
   assert.deepEqual(
-    scene.ordered.map(({ order, pool, reason }) => [order, pool, reason]),
+    scene.audited.map(({ order, pool, reason }) => [order, pool, reason]),
     [
       ['pool-create', 'visits', 'for a test'],
       ['pool-delete', 'visits', 'done'],
@@ -103,12 +103,12 @@ test('a pool is created once, listed, shown and deleted; who ordered it and why 
   );
 });
 
-test('what is wrong is refused before anything is written', async () => {
+test('an invalid request is rejected before any write', async () => {
   const scene = new Scene();
-  await scene.refused('BAD_ARGUMENT', /a pool has no "container"/, scene.create({ container: 4 }));
+  await scene.refused('BAD_ARGUMENT', /a pool has no field "container"/, scene.create({ container: 4 }));
   await scene.refused('BAD_ARGUMENT', /name of a module/, scene.create({ module: null }));
   await scene.refused('BAD_ARGUMENT', /JSON object/, scene.ask('POST', '/v1/pools', { body: [] }));
-  await scene.refused('BAD_ARGUMENT', /a reason is a text/, scene.create({ reason: 7 }));
+  await scene.refused('BAD_ARGUMENT', /reason must be text/, scene.create({ reason: 7 }));
   await scene.refused('UNKNOWN_POOL', /no pool p/, scene.ask('GET', '/v1/pools/:pool', { params: { pool: 'p' } }));
   await scene.refused('UNKNOWN_POOL', /no pool q/, scene.container('0'));
   await scene.refused('BAD_ARGUMENT', /whole number/, scene.container('x'));
@@ -123,22 +123,22 @@ test('a container is shown and explained', async () => {
   const { reasons, recoverableBy } = await scene.container('1', '/explain');
   assert.match((reasons as readonly string[]).join(' '), /b .* owns it/);
   assert.deepEqual(recoverableBy, ['c']);
-  await scene.refused('UNKNOWN_CONTAINER', /0 to 2, and no 3/, scene.container('3'));
+  await scene.refused('UNKNOWN_CONTAINER', /0 to 2, not 3/, scene.container('3'));
 });
 
-test('a move is ordered from the leader, with the id of the node; being there is no error', async () => {
+test('a move is sent to the leader with the id of the node, unless the container is there already', async () => {
   const scene = new Scene();
   scene.placer.create(3, 'abc');
   const move = (body: object): Promise<Fields> => scene.container('1', '/migrate', body);
   const begun = await move({ to: 'a', reason: 'nearer' });
   assert.deepEqual([begun['from'], begun['to'], begun['moving']], ['b', 'a', true]);
-  assert.deepEqual(scene.given, [{ verb: 'migrate', pool: 'q', container: 1, to: scene.cluster.node('a').id }]);
-  assert.deepEqual(scene.ordered, [
+  assert.deepEqual(scene.commands, [{ verb: 'migrate', pool: 'q', container: 1, to: scene.cluster.node('a').id }]);
+  assert.deepEqual(scene.audited, [
     { order: 'container-migrate', pool: 'q', container: 1, target: 'a', reason: 'nearer' },
   ]);
   assert.equal((await move({ to: 'b' }))['moving'], false);
-  assert.equal(scene.given.length, 1);
-  await scene.refused('BAD_ARGUMENT', /say where to/, move({}));
+  assert.equal(scene.commands.length, 1);
+  await scene.refused('BAD_ARGUMENT', /the target is missing/, move({}));
   await scene.refused('BAD_ARGUMENT', /no member has the id or name "z"/, move({ to: 'z' }));
   await scene.refused('PRECONDITION', /far is in there/, move({ to: 'far' }));
 });

@@ -14,7 +14,7 @@ type Asked = {
   readonly route: object;
 };
 
-/** A node on which each call ends as the test says. */
+/** A node whose calls end with `result`. */
 class Scene {
   readonly asked: (Asked & { readonly callId?: string })[] = [];
   result: unknown = 0;
@@ -50,7 +50,7 @@ class Scene {
 const head = { export: 'remuster pool', format: 1, containers: 1 };
 
 describe('a container over HTTP', () => {
-  test('goes out as rows with their checksum', async () => {
+  test('is exported as rows with their checksum', async () => {
     const scene = new Scene();
     scene.result = (async function* () {
       yield [['s', 'a', new Uint8Array([1, 2])]];
@@ -65,7 +65,7 @@ describe('a container over HTTP', () => {
     assert.deepEqual(scene.asked, [{ pool: 'p', method: '$export', args: [], route: { id: 0 } }]);
   });
 
-  test('says in its last line why it broke off', async () => {
+  test('ends a failed export with a line that names the error', async () => {
     const scene = new Scene();
     scene.result = (async function* () {
       yield [['s', 'a', new Uint8Array([1])]];
@@ -75,7 +75,7 @@ describe('a container over HTTP', () => {
     assert.equal((JSON.parse(lines[1] ?? '') as { error: { code: string } }).error.code, 'PLUGGED');
   });
 
-  test('comes in as pages of one caller', async () => {
+  test('is imported as pages of one caller', async () => {
     const scene = new Scene();
     scene.result = 2;
     const rows = [

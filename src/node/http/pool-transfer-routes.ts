@@ -1,6 +1,6 @@
 /**
- * Exports and imports a pool container by container, through calls that every container answers, so the owner may
- * change meanwhile and imports are as durable as any write.
+ * Exports and imports a pool container by container, through calls that every container supports: the owner may change
+ * meanwhile, and imports are as durable as any write.
  */
 import { RemusterError, serializeError } from '../../base/errors.ts';
 import type { ApiResponse, ApiRequest, ApiRoute } from '../../base/http-routes.ts';
@@ -17,41 +17,42 @@ import type { CommandArguments } from '../control-plane/command-arguments.ts';
 const exportTimeoutMs = 3_600_000;
 const importTimeoutMs = 60_000;
 
-type Place = { readonly pool: string; readonly id: number };
-type PoolTransferParts = Pick<ContainerService, 'calls' | 'table'>;
+type ContainerAddress = { readonly pool: string; readonly id: number };
+type PoolTransferPorts = Pick<ContainerService, 'calls' | 'table'>;
 
-/** Undefined on a node that has nothing to do with containers. */
-export function poolTransferRoutes(containers: () => PoolTransferParts | undefined): readonly ApiRoute[] {
-  const parts = (): PoolTransferParts => {
+/** `containers` is undefined on a node without containers. */
+export function poolTransferRoutes(containers: () => PoolTransferPorts | undefined): readonly ApiRoute[] {
+  const ports = (): PoolTransferPorts => {
     const found = containers();
-    if (found === undefined) throw new RemusterError('PRECONDITION', 'this node takes no part in containers', 'no');
+    if (found === undefined)
+      throw new RemusterError('PRECONDITION', 'this node does not take part in containers', 'no');
     return found;
   };
   return [
     {
       method: 'POST',
       path: '/v1/pools/:pool/export/:id',
-      handler: async (request) => await exportOne(parts(), placeOf(request)),
+      handler: async (request) => await exportOne(ports(), containerOf(request)),
     },
     {
       method: 'POST',
       path: '/v1/pools/:pool/import/:id',
-      handler: async (request) => await importPage(parts(), placeOf(request), argumentsOfBody(request.body)),
+      handler: async (request) => await importPage(ports(), containerOf(request), argumentsOfBody(request.body)),
     },
   ];
 }
 
-function placeOf({ params: { pool = '', id = '' } }: ApiRequest): Place {
+function containerOf({ params: { pool = '', id = '' } }: ApiRequest): ContainerAddress {
   if (/^\d{1,15}$/.test(id)) return { pool, id: Number(id) };
-  throw new RemusterError('BAD_ARGUMENT', 'the number of a container is a whole number');
+  throw new RemusterError('BAD_ARGUMENT', 'the number of the container must be a whole number');
 }
 
-/** Rows, and at last `{"end", "rows", "sum"}`; an `{"error"}` instead when it broke off. */
-async function exportOne({ calls }: PoolTransferParts, { pool, id }: Place): Promise<ApiResponse> {
-  const flow = await called(calls.session('export'), { pool, id }, transferNames.export, [], {
+/** Rows, then `{"end", "rows", "sum"}`; `{"error"}` instead if the export failed. */
+async function exportOne({ calls }: PoolTransferPorts, { pool, id }: ContainerAddress): Promise<ApiResponse> {
+  const stream = await callContainer(calls.session('export'), { pool, id }, transferNames.export, [], {
     timeoutMs: exportTimeoutMs,
   });
-  const pages = flow as AsyncIterable<readonly TransferRow[]>;
+  const pages = stream as AsyncIterable<readonly TransferRow[]>;
   return { status: 200, contentType: 'application/jsonl', chunks: linesOf(pages, id) };
 }
 
@@ -73,30 +74,30 @@ function rowText([kind, key, value]: TransferRow, sum: ExportChecksum): string {
 }
 
 /**
- * `{callId, first, rows, module, containers}`. The rows of the first page take the place of everything in the container,
- * to which nobody else may have written before. The same call id again is the same page.
+ * `{callId, first, rows, module, containers}`. The first page replaces the whole container, to which no other caller may
+ * have written. A repeated call id is the same page.
  */
 async function importPage(
-  { calls, table }: PoolTransferParts,
-  place: Place,
-  words: CommandArguments,
+  { calls, table }: PoolTransferPorts,
+  container: ContainerAddress,
+  args: CommandArguments,
 ): Promise<ApiResponse> {
-  const { callId, first, rows, module, containers } = words;
+  const { callId, first, rows, module, containers } = args;
   if (typeof callId !== 'string' || typeof first !== 'boolean' || !Array.isArray(rows))
     throw new RemusterError(
       'BAD_ARGUMENT',
       'the body must be {"callId", "first", "rows": [...], "module", "containers"}',
     );
-  const { record } = table.pool(place.pool) ?? {};
+  const { record } = table.pool(container.pool) ?? {};
   if (record !== undefined && (record.module !== module || record.containers !== containers))
     throw new RemusterError(
       'PRECONDITION',
-      `pool ${place.pool} has ${record.containers} containers of ${record.module}, not ${String(containers)} of ${String(module)}`,
+      `pool ${container.pool} has ${record.containers} containers of ${record.module}, not ${String(containers)} of ${String(module)}`,
       'no',
     );
   const page = [first, rows.map(rowIn)];
   const options = { callId, timeoutMs: importTimeoutMs };
-  const imported = await called(calls.session('import'), place, transferNames.import, page, options);
+  const imported = await callContainer(calls.session('import'), container, transferNames.import, page, options);
   return objectReply({ imported });
 }
 
@@ -105,13 +106,13 @@ function rowIn(row: unknown): TransferRow {
   const { s, t, v } = fields;
   const key = s ?? t;
   if (typeof key !== 'string' || typeof v !== 'string')
-    throw new RemusterError('BAD_ARGUMENT', 'a row is {"s" or "t": key, "v": base64}');
+    throw new RemusterError('BAD_ARGUMENT', 'a row must be {"s" or "t": key, "v": base64}');
   return [s === undefined ? 't' : 's', key, decodeBase64(v)];
 }
 
-async function called(
+async function callContainer(
   session: CallSession,
-  { pool, id }: Place,
+  { pool, id }: ContainerAddress,
   method: string,
   args: readonly unknown[],
   options: Parameters<CallSession['call']>[1],

@@ -7,13 +7,13 @@ function entry(key: string, value: Uint8Array): RegistryEntry {
   return { key, value, createRevision: 3, modRevision: 5, version: 2, lease: undefined };
 }
 
-test('a value is text, or hexadecimal digits that say what they are', () => {
+test('a value is text, or marked hexadecimal digits', () => {
   const shown = { key: '/a', version: 2, createRevision: 3, modRevision: 5, lease: null };
   assert.deepEqual(entryToJson(entry('/a', new TextEncoder().encode('\u00e9'))), { ...shown, value: '\u00e9' });
   assert.deepEqual(entryToJson(entry('/a', Uint8Array.of(255, 0))), { ...shown, value: 'ff00', encoding: 'hex' });
 });
 
-test('an event tells all changes, and values as far as it can carry them', () => {
+test('an event has all changes, and values up to its size limit', () => {
   const put = (key: string, bytes: number) =>
     ({ kind: 'put', entry: entry(key, new Uint8Array(bytes).fill(65)) }) as const;
   const shown = changesToJson([

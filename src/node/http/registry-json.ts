@@ -2,26 +2,26 @@
 import type { RegistryChange, RegistryEntry } from '../../base/registry.ts';
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
-/** Of the values in one event: whoever wants more reads the key. */
-const eventBytesMax = 262_144;
+/** Total size of the values in one event; a client reads the key for a larger value. */
+export const watchEventBytesMax = 262_144;
 
 export function entryToJson({ value, ...entry }: RegistryEntry): object {
-  return { ...placeShown(entry), ...textOf(value) };
+  return { ...entryFields(entry), ...textOf(value) };
 }
 
-/** All changes are told; values only as far as an event can carry them, and otherwise `cut` with their size. */
+/** All changes; values up to the bound of an event, then `cut` with their size. */
 export function changesToJson(changes: readonly RegistryChange[]): readonly object[] {
-  let bytesLeft = eventBytesMax;
+  let bytesLeft = watchEventBytesMax;
   return changes.map((change) => {
     if (change.kind === 'delete') return { kind: 'delete', key: change.key, modRevision: change.modRevision };
     const { value, ...entry } = change.entry;
     bytesLeft -= value.length;
-    const shown = bytesLeft >= 0 ? textOf(value) : { cut: true, valueBytes: value.length };
-    return { kind: 'put', ...placeShown(entry), ...shown };
+    const valueFields = bytesLeft >= 0 ? textOf(value) : { cut: true, valueBytes: value.length };
+    return { kind: 'put', ...entryFields(entry), ...valueFields };
   });
 }
 
-function placeShown({ key, version, createRevision, modRevision, lease }: Omit<RegistryEntry, 'value'>): object {
+function entryFields({ key, version, createRevision, modRevision, lease }: Omit<RegistryEntry, 'value'>): object {
   return { key, version, createRevision, modRevision, lease: lease ?? null };
 }
 

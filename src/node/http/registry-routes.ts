@@ -42,18 +42,21 @@ async function read(core: NodeCore, { query }: ApiRequest): Promise<ApiResponse>
   return objectReply({ revision, more, items: found.entries.map(entryToJson) });
 }
 
-/** `{key, value, ifVersion?}`: 0 means that the key must not exist. */
+/** `{key, value, ifVersion?}`; `ifVersion` 0 means that the key must not exist. */
 async function put(core: NodeCore, { body }: ApiRequest): Promise<ApiResponse> {
   const { key, value, ifVersion } = argumentsOfBody(body);
   if (typeof key !== 'string' || key === '' || typeof value !== 'string')
-    throw new RemusterError('BAD_ARGUMENT', 'the body must be {"key": text, "value": text, "ifVersion"?: a count}');
+    throw new RemusterError(
+      'BAD_ARGUMENT',
+      'the body must be {"key": text, "value": text, "ifVersion"?: whole number}',
+    );
   return await conditional(core, key, ifVersion, { kind: 'put', key, value: encoder.encode(value) });
 }
 
 /** `?key=`, `&ifVersion=`, `&reason=`. */
 async function remove(core: NodeCore, { query }: ApiRequest): Promise<ApiResponse> {
   const { key = '' } = query;
-  if (key === '') throw new RemusterError('BAD_ARGUMENT', 'say which key: ?key=');
+  if (key === '') throw new RemusterError('BAD_ARGUMENT', 'key is missing: ?key=');
   const ifVersion = wholeIn(query, 'ifVersion', { min: 0, max: Number.MAX_SAFE_INTEGER });
   requireControlPlane(core).recordAdminEvent('registry-delete', { key, reason: reasonArgument(query) });
   return await conditional(core, key, ifVersion, { kind: 'delete', range: onlyKey(key) });
@@ -69,7 +72,11 @@ async function conditional(core: NodeCore, key: string, ifVersion: unknown, op: 
   );
   const { version = 0 } = results.flatMap((one) => (one.kind === 'read' ? one.entries : []))[0] ?? {};
   if (!succeeded)
-    throw new RemusterError('PRECONDITION', `${key} has version ${version}, not ${String(ifVersion)}`, 'no');
+    throw new RemusterError(
+      'PRECONDITION',
+      `${key} has version ${version}, not ${String(ifVersion)}: read it and retry`,
+      'no',
+    );
   const deleted = results.find((one) => one.kind === 'delete')?.deleted;
   return objectReply({ key, revision, ...(deleted === undefined ? { version } : { deleted }) });
 }
@@ -77,7 +84,7 @@ async function conditional(core: NodeCore, key: string, ifVersion: unknown, op: 
 function condition(key: string, version: unknown): readonly RegistryCompare[] {
   if (version === undefined) return [];
   if (typeof version !== 'number' || !Number.isSafeInteger(version) || version < 0)
-    throw new RemusterError('BAD_ARGUMENT', 'ifVersion is a whole number from 0 on');
+    throw new RemusterError('BAD_ARGUMENT', 'ifVersion must be a whole number, 0 or more');
   return [{ key, target: 'version', is: 'equal', than: version }];
 }
 

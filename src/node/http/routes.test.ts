@@ -1,4 +1,4 @@
-/** The answers of the HTTP interface, asked of cores in a simulated cluster. */
+/** The replies of the HTTP interface, requested from cores in a simulated cluster. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isRemusterError } from '../../base/errors.ts';
@@ -72,7 +72,7 @@ async function json(
   return body;
 }
 
-test('members is a list with the agreed columns', async () => {
+test('the list of members has the documented columns', async () => {
   const world = cluster(['a', 'b']);
   world.advance(3_000);
   const { items } = await json(sourcesOf(world, 'a'), '/v1/members');
@@ -86,7 +86,7 @@ test('members is a list with the agreed columns', async () => {
   );
 });
 
-test('readyz tells whether the node has joined and is not leaving; livez does not care', async () => {
+test('readyz is ok between join and leave; livez is ok all the time', async () => {
   const world = cluster(['a', 'b']);
   world.crash('a');
   const sources = sourcesOf(world, 'b');
@@ -107,15 +107,15 @@ test('readyz tells whether the node has joined and is not leaving; livez does no
   );
 });
 
-test('the own truth adds what the transport refused', async () => {
+test('the status of a node includes rejections of the transport', async () => {
   const world = cluster(['a']);
-  const truth = await json(sourcesOf(world, 'a'), '/v1/node');
-  assert.deepEqual(truth['rejected'], { replayed: 2 });
-  assert.equal(truth['name'], 'a');
-  assert.equal(truth['term'], null);
+  const status = await json(sourcesOf(world, 'a'), '/v1/node');
+  assert.deepEqual(status['rejected'], { replayed: 2 });
+  assert.equal(status['name'], 'a');
+  assert.equal(status['term'], null);
 });
 
-test('status counts nodes per datacenter and claims no leader', async () => {
+test('the cluster status counts nodes per datacenter, and has no leader without a control plane', async () => {
   const world = cluster(['a', 'b']);
   world.advance(3_000);
   const { dcs, ready, cluster: called } = await json(sourcesOf(world, 'a'), '/v1/status');
@@ -128,7 +128,7 @@ test('status counts nodes per datacenter and claims no leader', async () => {
   ]);
 });
 
-test('config names every option and its source, and shows no secret', async () => {
+test('config lists every option with its source, and shows no secret', async () => {
   const world = cluster(['a']);
   const answer = await json(sourcesOf(world, 'a'), '/v1/config');
   assert.ok(!JSON.stringify(answer).includes(secret));
@@ -138,7 +138,7 @@ test('config names every option and its source, and shows no secret', async () =
   assert.deepEqual(row, { name: 'cluster', value: 'test', source: null });
 });
 
-test('metrics are Prometheus text', async () => {
+test('the metrics page is Prometheus text', async () => {
   const world = cluster(['a', 'b']);
   world.advance(3_000);
   const answer = await ask(sourcesOf(world, 'a'), '/metrics');
@@ -151,7 +151,7 @@ test('metrics are Prometheus text', async () => {
   for (const text of answer.text.trimEnd().split('\n')) assert.match(text, line);
 });
 
-test('events are told from where the reader stopped, then as they happen', async () => {
+test('a reader of events resumes where it stopped, then follows', async () => {
   const world = cluster(['a', 'b']);
   const sources = sourcesOf(world, 'a');
   const first = await json(sources, '/v1/events', { query: { follow: 'false' } });
@@ -182,13 +182,13 @@ test('events are told from where the reader stopped, then as they happen', async
   );
 });
 
-test('a partition is only offered with chaos, and cuts by name', async () => {
+test('the partition route exists only with chaos, and cuts nodes by name', async () => {
   const world = cluster(['a', 'b']);
   world.advance(3_000);
   const plain = sourcesOf(world, 'a');
   assert.ok(!httpRoutes(plain).some((route) => route.path.startsWith('/v1/dev')));
   const sources = { ...plain, chaos: (world.program('a') as Program).chaos };
-  for (const body of [undefined, {}, { cut: 'b' }, { cut: ['nobody'] }]) {
+  for (const body of [undefined, {}, { cut: 'b' }, { cut: ['unknown'] }]) {
     await assert.rejects(ask(sources, '/v1/dev/partition', { body }), (error) =>
       isRemusterError(error, 'BAD_ARGUMENT'),
     );
@@ -202,7 +202,7 @@ test('a partition is only offered with chaos, and cuts by name', async () => {
   assert.equal(stateOfB(), 'alive');
 });
 
-test('why names the evidence of a death, and a name that is nobody gets a suggestion', async () => {
+test('why shows the evidence of a death, and suggests a name for an unknown one', async () => {
   const world = cluster(['alpha', 'beta', 'gamma']);
   world.advance(3_000);
   world.crash('gamma', 'kept');
@@ -217,7 +217,7 @@ test('why names the evidence of a death, and a name that is nobody gets a sugges
   await assert.rejects(ask(sources, '/v1/members/:name/why', { params: { name: 'gama' } }), /did you mean gamma/);
 });
 
-test('rtt estimates by coordinates and says what was measured; reachability asks everybody', async () => {
+test('rtt returns the estimate and the measured value; reachability covers every pair', async () => {
   const world = cluster(['a', 'b']);
   world.advance(10_000);
   const sources = sourcesOf(world, 'a');
@@ -238,7 +238,7 @@ test('rtt estimates by coordinates and says what was measured; reachability asks
   );
 });
 
-test('metrics tell of membership', async () => {
+test('the metrics include membership', async () => {
   const world = cluster(['a', 'b']);
   world.advance(10_000);
   const answer = await ask(sourcesOf(world, 'a'), '/metrics');

@@ -1,4 +1,4 @@
-/** All HTTP routes of a node as data. Access control and bytes belong to the server. */
+/** All HTTP routes of a node as data. The server does access control and encoding. */
 import { RemusterError } from '../../base/errors.ts';
 import type { ApiResponse, ApiRequest, ApiRoute } from '../../base/http-routes.ts';
 import { listReply, objectReply } from './replies.ts';
@@ -22,10 +22,10 @@ import { poolTransferRoutes } from './pool-transfer-routes.ts';
 export type HttpRouteSources = {
   readonly core: NodeCore;
   readonly options: NodeOptions;
-  /** Where each option's value came from, if the caller knows. */
+  /** The origin of each option, if known. */
   readonly origins: Readonly<Record<OptionName, OptionOrigin>> | undefined;
   readonly transportCounters: () => Readonly<Record<string, number>>;
-  /** Undefined where nobody wants it. */
+  /** Undefined if the console is switched off. */
   readonly console?: LoadConsoleFile | undefined;
   /** Only on nodes that were started with the option `chaos`. */
   readonly chaos: Chaos | undefined;
@@ -36,12 +36,12 @@ type Check = { readonly name: string; readonly ok: boolean; readonly detail: str
 export function httpRoutes(sources: HttpRouteSources): readonly ApiRoute[] {
   const { core, options, chaos } = sources;
   return [
-    get('/livez', (request) => healthAnswer(request, [alive(core)])),
-    get('/startupz', (request) => healthAnswer(request, [alive(core)])),
-    get('/readyz', (request) => healthAnswer(request, [alive(core), ...readiness(core)])),
+    get('/livez', (request) => healthReply(request, [alive(core)])),
+    get('/startupz', (request) => healthReply(request, [alive(core)])),
+    get('/readyz', (request) => healthReply(request, [alive(core), ...readiness(core)])),
     get('/metrics', () => ({ status: 200, text: metricsOf(sources), contentType: metricsContentType })),
     ...memberRoutes(core),
-    get('/v1/node', () => objectReply(ownTruthOf(sources))),
+    get('/v1/node', () => objectReply(nodeStatusOf(sources))),
     ...statusRoutes(core, options.cluster),
     ...adminRoutes(core),
     ...poolRoutes(core),
@@ -51,7 +51,7 @@ export function httpRoutes(sources: HttpRouteSources): readonly ApiRoute[] {
     ...jobRoutes(() => core.jobs?.gateway, core.clock),
     ...registryRoutes(core, options.cluster),
     get('/v1/config', () => listReply(optionNames.map((name) => configRow(name, sources)))),
-    get('/v1/events', (request) => eventsAnswer(core, request)),
+    get('/v1/events', (request) => eventsReply(core, request)),
     ...(sources.console === undefined ? [] : consoleRoutes(sources.console)),
     ...(chaos === undefined ? [] : devRoutes(core, chaos)),
   ];
@@ -65,7 +65,7 @@ function post(path: string, answer: (request: ApiRequest) => ApiResponse): ApiRo
   return { method: 'POST', path, handler: async (request) => answer(request) };
 }
 
-function healthAnswer({ query }: ApiRequest, checks: readonly Check[]): ApiResponse {
+function healthReply({ query }: ApiRequest, checks: readonly Check[]): ApiResponse {
   const ok = checks.every((check) => check.ok);
   const details = query['verbose'] === undefined ? {} : { checks };
   return objectReply({ ok, ...details }, ok ? 200 : 503);
@@ -81,38 +81,38 @@ function readiness(core: NodeCore): Check[] {
     {
       name: 'joined',
       ok: joined,
-      detail: joined ? 'a seed has answered, or none was given' : 'no seed has answered yet',
+      detail: joined ? 'a seed has replied, or none was given' : 'no seed has replied yet',
     },
-    { name: 'serving', ok: !stopping, detail: stopping ? 'the node is leaving' : 'the node takes requests' },
+    { name: 'serving', ok: !stopping, detail: stopping ? 'the node is leaving' : 'the node accepts requests' },
   ];
 }
 
-function ownTruthOf({ core, transportCounters }: HttpRouteSources): object {
-  const truth = core.status();
-  const rejected: Record<string, number> = { ...truth.rejected };
+function nodeStatusOf({ core, transportCounters }: HttpRouteSources): object {
+  const status = core.status();
+  const rejected: Record<string, number> = { ...status.rejected };
   for (const [name, value] of Object.entries(transportCounters())) {
     const reason = name.startsWith('rejected.') ? name.slice('rejected.'.length) : undefined;
     if (reason !== undefined) rejected[reason] = (rejected[reason] ?? 0) + value;
   }
-  return { ...truth, rejected };
+  return { ...status, rejected };
 }
 
 function metricsOf({ core, options, transportCounters }: HttpRouteSources): string {
   return metricsText({
-    truth: core.status(),
+    status: core.status(),
     cluster: options.cluster,
     lastEventSeq: core.events.lastSeq,
     counters: { ...core.counters(), transport: transportCounters() },
   });
 }
 
-/** Printed as people write it; secrets only say whether they are there. */
+/** Formatted as an operator would type it; of a secret only that it is set. */
 function configRow(name: OptionName, { options, origins }: HttpRouteSources): object {
   return { name, value: formatOption(name, options), source: origins?.[name].detail ?? null };
 }
 
-/** Follows by default; `?follow=false` answers with what there is. `?since=` or Last-Event-ID say where to go on. */
-function eventsAnswer({ events }: NodeCore, { query, lastEventId }: ApiRequest): ApiResponse {
+/** Follows by default; `?follow=false` returns the retained events. Resumes after `?since=` or Last-Event-ID. */
+function eventsReply({ events }: NodeCore, { query, lastEventId }: ApiRequest): ApiResponse {
   const since = sequenceOf(lastEventId ?? query['since'] ?? '0');
   if (query['follow'] === 'false') return listReply(events.since(since));
   events.assertFollowerCapacity();
@@ -128,7 +128,7 @@ function eventsAnswer({ events }: NodeCore, { query, lastEventId }: ApiRequest):
 }
 
 function sequenceOf(text: string): number {
-  if (!/^\d{1,15}$/.test(text)) throw new RemusterError('BAD_ARGUMENT', 'an event number is a whole number');
+  if (!/^\d{1,15}$/.test(text)) throw new RemusterError('BAD_ARGUMENT', 'since must be a whole number');
   return Number(text);
 }
 
@@ -139,20 +139,20 @@ function devRoutes(core: NodeCore, chaos: Chaos): readonly ApiRoute[] {
   ];
 }
 
-/** `{"cut": ["<id or name>", ...]}`: exactly these are cut off from now on; an empty list heals. */
+/** `{"cut": ["<id or name>", ...]}`: cuts off exactly these nodes; an empty list heals all links. */
 function partition(core: NodeCore, chaos: Chaos, { body }: ApiRequest): ApiResponse {
   const { cut } = (body ?? {}) as { readonly cut?: unknown };
-  if (!Array.isArray(cut) || !cut.every((word) => typeof word === 'string')) {
+  if (!Array.isArray(cut) || !cut.every((idOrName) => typeof idOrName === 'string')) {
     throw new RemusterError('BAD_ARGUMENT', 'the body must be {"cut": ["<id or name>", ...]}');
   }
   const members = core.members();
-  chaos.partitionFrom(cut.map((word) => requireMember(word, members)));
+  chaos.partitionFrom(cut.map((idOrName) => requireMember(idOrName, members)));
   return objectReply({ cut: chaos.cut });
 }
 
 const blockMsMax = 120_000;
 
-/** `{"ms": 5000}`: the main loop of this node stands still for so long, before the answer. */
+/** `{"ms": 5000}`: blocks the main loop of this node, then replies. */
 function block(chaos: Chaos, { body }: ApiRequest): ApiResponse {
   const { ms } = (body ?? {}) as { readonly ms?: unknown };
   if (typeof ms !== 'number' || !(ms > 0 && ms <= blockMsMax)) {

@@ -1,4 +1,4 @@
-/** `GET /v1/status`: leader, term and quorum per datacenter, readiness and what prevents it. Changes nothing. */
+/** `GET /v1/status`, `/v1/leader`, `/v1/managers`: leader, term and quorum per datacenter, and readiness. Read only. */
 import { RemusterError } from '../../base/errors.ts';
 import type { ApiResponse, ApiRequest, ApiRoute } from '../../base/http-routes.ts';
 import { listReply, objectReply } from './replies.ts';
@@ -6,8 +6,8 @@ import { type GroupStatus, groupStatus, isLiveState } from '../group/group-statu
 import type { NodeCore } from '../core/node-core-types.ts';
 import type { MemberRow } from '../membership/member-rows.ts';
 
-/** A glance does not wait for long. */
-const jobsMs = 2_000;
+/** A status reply does not wait long for the job manager. */
+const jobsTimeoutMs = 2_000;
 
 export function statusRoutes(core: NodeCore, cluster: string): readonly ApiRoute[] {
   return [
@@ -21,7 +21,7 @@ function get(path: string, handler: (request: ApiRequest) => Promise<ApiResponse
   return { method: 'GET', path, handler };
 }
 
-/** `?dc=`; of this node when it is left out. */
+/** `?dc=`, by default the datacenter of this node. */
 function dcIn(core: NodeCore, { query }: ApiRequest): string {
   const { dc = core.identity.dc } = query;
   if (core.members().some((member) => member.dc === dc)) return dc;
@@ -73,9 +73,9 @@ function nameOf(id: string | undefined, members: readonly MemberRow[]): string |
 function leaderOf(core: NodeCore, group: GroupStatus): object {
   const members = core.members();
   const { leader, leaderId, term, quorum } = leadershipRow(group, members);
-  const place = members.find(({ id }) => id === group.leader);
+  const member = members.find(({ id }) => id === group.leader);
   const own = group.group === core.identity.dc ? core.control?.leadershipView() : undefined;
-  // The fence of another term than the one that is told would mislead.
+  // A fence of another term than the one in the reply would mislead.
   const fence = own?.term === group.term ? (own?.fence?.toString() ?? null) : null;
   return {
     dc: group.group,
@@ -84,8 +84,8 @@ function leaderOf(core: NodeCore, group: GroupStatus): object {
     term,
     fence,
     quorum,
-    host: place?.host ?? null,
-    port: place?.port ?? null,
+    host: member?.host ?? null,
+    port: member?.port ?? null,
   };
 }
 
@@ -104,18 +104,18 @@ async function managersOf(core: NodeCore, dc: string): Promise<readonly object[]
   return [...inside, ...outside];
 }
 
-/** How many there are, by this node's address table, which knows its own datacenter. */
+/** Number of containers in the address table of this node, which covers its own datacenter. */
 function containersIn({ containers, identity }: NodeCore, dc: string): number | null {
   if (containers === undefined || dc !== identity.dc) return null;
   return containers.table.pools().reduce((sum, { record }) => sum + record.containers, 0);
 }
 
-/** How many are open, by the managers of this node's own datacenter; null when they do not tell in time. */
+/** Number of open jobs of this datacenter; null if the job manager does not reply in time. */
 async function jobsIn({ jobs, identity }: NodeCore, dc: string): Promise<number | null> {
-  const desk = jobs?.gateway;
-  if (desk === undefined || dc !== identity.dc) return null;
+  const gateway = jobs?.gateway;
+  if (gateway === undefined || dc !== identity.dc) return null;
   return await new Promise((resolve) => {
-    desk.send('list', '{"limit":1}', 'status', jobsMs, (outcome) => {
+    gateway.send('list', '{"limit":1}', 'status', jobsTimeoutMs, (outcome) => {
       resolve(outcome.ok ? (JSON.parse(outcome.value) as { readonly open: number }).open : null);
     });
   });
