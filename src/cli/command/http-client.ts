@@ -3,7 +3,7 @@ import { type IncomingMessage, request as httpRequest } from 'node:http';
 import { RemusterError, parseStateChanged } from '../../base/errors.ts';
 import { errorTable, type ErrorCode } from '../../base/error-table.ts';
 import { trackEffect } from './command-effect.ts';
-import type { ClusterTarget } from './target.ts';
+import { type ClusterTarget, defaultAddr } from './target.ts';
 
 export type NodeReply = { readonly status: number; readonly body: unknown };
 
@@ -145,7 +145,9 @@ async function send(target: ClusterTarget, { method, path, body, timeoutMs }: Re
     sent.on('error', (error) => {
       if (error instanceof RemusterError) return reject(error);
       const why = (error as NodeJS.ErrnoException).code ?? error.message;
-      reject(new RemusterError('UNREACHABLE', `cannot reach ${url.origin} (${why})`, isConnected ? 'maybe' : 'no'));
+      const next = url.origin === defaultAddr ? ': start a cluster with `remuster dev`, or name one with --addr' : '';
+      const message = `cannot reach ${url.origin} (${why})${next}`;
+      reject(new RemusterError('UNREACHABLE', message, isConnected ? 'maybe' : 'no'));
     });
     sent.end(body);
   });

@@ -15,7 +15,8 @@ import { devTokenOf, onlyDevCluster, runningDevClusters } from './dev-state.ts';
 export type ClusterTarget = { readonly addr: string; readonly token: string | undefined };
 export type TargetFlags = { readonly addr?: string; readonly context?: string; readonly token?: string };
 
-const defaultAddr = 'http://127.0.0.1:7500';
+/** The address of a node with default options. */
+export const defaultAddr = 'http://127.0.0.1:7500';
 
 type Context = { readonly addr: string; readonly token?: string; readonly tokenFile?: string };
 
