@@ -5,8 +5,9 @@
 export type WorkflowStyle = 'load' | 'batch';
 
 /**
- * What a failed item means. `fail`: the other items run, and more than `maxFailures` failures fail the workflow. `stop`:
- * no item starts after the first failure. `continue`: any number of failures is tolerated if one item completes.
+ * What a failed item means. `fail`: the other items run, and more than `maxFailures` failures fail the workflow.
+ * `stop`: no item starts after the first failure. `continue`: any number of failures is tolerated if one item
+ * completes.
  */
 export const itemErrorPolicies = ['fail', 'stop', 'continue'] as const;
 export type ItemErrorPolicy = (typeof itemErrorPolicies)[number];

@@ -1,4 +1,4 @@
-/** Fake Files port in a map; operations fail while `fails` is set. */
+/** Fake Files port in memory; every operation fails with STORE_FAILED while `fails` is set. */
 import { type Done, failure, success } from '../../src/base/errors.ts';
 import type { Clock, Files } from '../../src/base/ports.ts';
 

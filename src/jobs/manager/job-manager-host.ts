@@ -1,6 +1,6 @@
 /**
- * Runs the job manager machine: feeds leadership and messages, performs effects. Acts only while the leader lease
- * holds. Every call ends.
+ * Runs the job manager machine: feeds leadership and messages, performs effects. Acts only while this node leads; every
+ * call ends, at the latest with its deadline.
  */
 import { unreachable } from '../../base/assert.ts';
 import { CompactingMap } from '../../base/collections/compacting-map.ts';
@@ -19,7 +19,7 @@ import { type JobManagerOptions, type JobManagerPorts, jobManagerDefaults } from
 export type { JobEvent, JobManagerOptions, JobManagerPorts, WorkerStatus } from './state/manager-ports.ts';
 
 const registryTimeoutMs = 5_000;
-const askTimeoutMs = 5_000;
+const requestTimeoutMs = 5_000;
 const stopTimeoutMs = 10_000;
 const callsMax = 30_000;
 const sweepMs = 200;
@@ -48,14 +48,14 @@ export class JobManagerHost {
     const onHalt = (error: unknown): void => ports.halted(error);
     this.#loop = new Loop(this.#machine, { clock, store: noStore, perform: (effect) => this.#perform(effect), onHalt });
     this.#unwatch = leadership.watch({
-      elected: (fence) => this.#loop.feed({ kind: 'became', fence }),
-      lost: () => this.#lost('this node leads no longer'),
+      elected: (fence) => this.#loop.feed({ kind: 'becameLeader', fence }),
+      lost: () => this.#failCalls('this node no longer leads'),
     });
     const { fence } = leadership.view();
-    if (leadership.isLeading() && fence !== undefined) this.#loop.feed({ kind: 'became', fence });
+    if (leadership.isLeading() && fence !== undefined) this.#loop.feed({ kind: 'becameLeader', fence });
   }
 
-  /** A jobRequest for the leader. NOT_LEADER elsewhere: the desk of the node passes it on. */
+  /** A jobRequest for the leader; NOT_LEADER elsewhere, so that the gateway of the node forwards it. */
   command(
     verb: JobVerb,
     argumentsJson: string,
@@ -63,17 +63,17 @@ export class JobManagerHost {
     remainingMs: number,
     done: Done<string>,
     waitMs = 0,
-    key?: string,
+    idempotencyKey?: string,
   ): void {
     const call = this.#open(remainingMs, verb, done as Done<ManagerReply>);
     if (call !== undefined)
-      this.#loop.feed({ kind: 'order', call, verb, argumentsJson, submitter, remainingMs, waitMs, key });
+      this.#loop.feed({ kind: 'command', call, verb, argumentsJson, submitter, remainingMs, waitMs, idempotencyKey });
   }
 
-  /** On any manager: writes the code to the registry unless it is there. */
+  /** On any manager: writes the bundle to the registry unless it is stored. */
   storeBundle(sha256: string, code: Uint8Array, done: Done<void>): void {
     if (this.#ports.sha256(code) !== sha256) {
-      const outcome = failure('BUNDLE_INVALID', 'the code does not have the hash that it was announced with');
+      const outcome = failure('BUNDLE_INVALID', `the code does not match the hash ${sha256}`);
       this.#ports.clock.schedule(0, () => done(outcome));
       return;
     }
@@ -85,8 +85,8 @@ export class JobManagerHost {
     message: JobMessageOf<'workerHeartbeat'>,
     reply: Done<JobMessageOf<'workerHeartbeatReply'>>,
   ): void {
-    const call = this.#open(askTimeoutMs, undefined, reply as Done<ManagerReply>);
-    if (call !== undefined) this.#loop.feed({ kind: 'report', call, from, message });
+    const call = this.#open(requestTimeoutMs, undefined, reply as Done<ManagerReply>);
+    if (call !== undefined) this.#loop.feed({ kind: 'heartbeat', call, from, message });
   }
 
   onUnitReports(
@@ -94,38 +94,38 @@ export class JobManagerHost {
     message: JobMessageOf<'reportUnits'>,
     reply: Done<JobMessageOf<'reportUnitsAck'>>,
   ): void {
-    const call = this.#open(askTimeoutMs, undefined, reply as Done<ManagerReply>);
-    if (call !== undefined) this.#loop.feed({ kind: 'news', call, from, message });
+    const call = this.#open(requestTimeoutMs, undefined, reply as Done<ManagerReply>);
+    if (call !== undefined) this.#loop.feed({ kind: 'unitReports', call, from, message });
   }
 
-  /** Proof, not belief: the process of that life runs no longer. */
+  /** Proof, not suspicion: the process of that generation has ended. */
   processGone(node: NodeId, generation: number): void {
-    this.#loop.feed({ kind: 'gone', node, generation });
+    this.#loop.feed({ kind: 'processGone', node, generation });
   }
 
-  /** What `worker` answers may differ now. */
+  /** The port `worker` may return other states now. */
   membershipChanged(): void {
-    this.#loop.feed({ kind: 'members' });
+    this.#loop.feed({ kind: 'membershipChanged' });
   }
 
   counts(): { readonly open: number; readonly queued: number; readonly running: number } {
     return this.#machine.counts();
   }
 
-  /** On the leader: how many units that node has; one while that is not known yet. */
+  /** On the leader: the units of that node; 1 while the leader does not know. */
   unitsOn(node: NodeId): number {
-    return this.#machine.unitsAt(node);
+    return this.#machine.unitsOn(node);
   }
 
   stop(): void {
     if (!this.#isOpen) return;
     this.#isOpen = false;
     this.#unwatch();
-    this.#lost('this node is stopping');
+    this.#failCalls('this node is stopping');
     this.#loop.stop();
   }
 
-  /** Undefined: it was answered already. */
+  /** The number of the call; undefined if it was refused. */
   #open(remainingMs: number, verb: JobVerb | undefined, done: Done<ManagerReply>): number | undefined {
     const { clock, leadership } = this.#ports;
     const refusal =
@@ -135,37 +135,37 @@ export class JobManagerHost {
       return undefined;
     }
     const call = this.#nextCall++;
-    // A bit early: whoever waits for it gives up at that time.
+    // Early by one sweep, so that the reply arrives before the timeout of the caller.
     const untilMs = clock.nowMs() + Math.max(0, remainingMs - sweepMs);
     this.#calls.set(call, { done, untilMs, verb });
     this.#sweepLater();
     return call;
   }
 
-  #answer(call: number, outcome: Outcome<ManagerReply>): void {
+  #reply(call: number, outcome: Outcome<ManagerReply>): void {
     const found = this.#calls.get(call);
     this.#calls.delete(call);
     found?.done(outcome);
   }
 
-  /** No call is without an end, whatever else happens. */
+  /** Ends every call that has passed its deadline. */
   #sweepLater(): void {
     if (this.#isSweeping) return;
     this.#isSweeping = true;
     this.#ports.clock.schedule(sweepMs, () => {
       this.#isSweeping = false;
       const nowMs = this.#ports.clock.nowMs();
-      for (const [call, { untilMs }] of this.#calls) if (nowMs >= untilMs) this.#answer(call, failure('DEADLINE'));
+      for (const [call, { untilMs }] of this.#calls) if (nowMs >= untilMs) this.#reply(call, failure('DEADLINE'));
       if (this.#calls.size > 0) this.#sweepLater();
     });
   }
 
-  /** Whether an order was carried out is not known here any more. */
-  #lost(why: string): void {
-    this.#loop.feed({ kind: 'lost' });
+  /** The outcome of open calls is unknown: those that change state may have had an effect. */
+  #failCalls(reason: string): void {
+    this.#loop.feed({ kind: 'lostLeadership' });
     for (const [call, { verb }] of this.#calls) {
-      const mayHaveHappened = verb === 'submit' || verb === 'cancel' || verb === 'unschedule';
-      this.#answer(call, mayHaveHappened ? failure('NETWORK_TIMEOUT', why) : failure('NOT_LEADER', why, 'no'));
+      const mayHaveEffect = verb === 'submit' || verb === 'cancel' || verb === 'unschedule';
+      this.#reply(call, mayHaveEffect ? failure('NETWORK_TIMEOUT', reason) : failure('NOT_LEADER', reason, 'no'));
     }
   }
 
@@ -175,26 +175,26 @@ export class JobManagerHost {
         return this.#read(effect.id, effect.range, effect.limit);
       case 'transact':
         return this.#transact(effect.id, effect.transaction);
-      case 'answer':
-        return this.#answer(effect.call, effect.outcome);
-      case 'gather':
-        return readJobResult(this.#ports.registry, effect, (outcome) => this.#answer(effect.call, outcome));
-      case 'give':
-        return this.#ask(effect.to, effect.message, askTimeoutMs, (outcome) => {
-          this.#loop.feed({ kind: 'given', id: effect.id, outcome });
+      case 'reply':
+        return this.#reply(effect.call, effect.outcome);
+      case 'readResult':
+        return readJobResult(this.#ports.registry, effect, (outcome) => this.#reply(effect.call, outcome));
+      case 'assign':
+        return this.#request(effect.to, effect.message, requestTimeoutMs, (outcome) => {
+          this.#loop.feed({ kind: 'assignReply', id: effect.id, outcome });
         });
       case 'stop':
-        return this.#ask(effect.to, effect.message, stopTimeoutMs, (outcome) => {
-          this.#loop.feed({ kind: 'stopped', id: effect.id, outcome });
+        return this.#request(effect.to, effect.message, stopTimeoutMs, (outcome) => {
+          this.#loop.feed({ kind: 'stopReply', id: effect.id, outcome });
         });
-      case 'tell':
+      case 'emit':
         return this.#ports.emit(effect.event);
       default:
         return unreachable(effect);
     }
   }
 
-  #ask(to: Address, message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void {
+  #request(to: Address, message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void {
     if (this.#ports.leadership.isLeading()) this.#ports.request(to, message, timeoutMs, done);
     else this.#ports.clock.schedule(0, () => done(failure('NOT_LEADER', undefined, 'no')));
   }

@@ -1,7 +1,7 @@
-/** Rates and times of jobs and workflows: one definition for `show`, `watch` and the report, also under a new leader. */
+/** Rates and durations of jobs and workflows: `show`, `watch` and the report agree, also under a new leader. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FakeManagerCluster } from '../../../test/support/jobs/manager-cluster.ts';
+import { ManagerTestCluster } from '../../../test/support/jobs/manager-cluster.ts';
 import { batchTestFacts } from '../../../test/support/jobs/workflow-facts.ts';
 import type { Report } from '../report/report.ts';
 
@@ -10,17 +10,17 @@ const chain = [
   batchTestFacts('b', { cores: 1, after: ['a'] }, { items: 10 }),
 ];
 
-/** Workflow a takes 10 s for its 100 items, b 1 s for its 10. */
-function started(): { readonly cluster: FakeManagerCluster; readonly jobId: string } {
-  const cluster = FakeManagerCluster.start({ w1: 1 });
+/** Workflow a takes 10 s for 100 items, b 1 s for 10. */
+function started(): { readonly cluster: ManagerTestCluster; readonly jobId: string } {
+  const cluster = ManagerTestCluster.start({ w1: 1 });
   cluster.get('w1').behave = ({ workflow }) =>
     workflow === 0
-      ? { afterMs: 10_000, news: { completed: 99, failed: 1 } }
-      : { afterMs: 1_000, news: { completed: 10, failed: 0 } };
+      ? { afterMs: 10_000, report: { completed: 99, failed: 1 } }
+      : { afterMs: 1_000, report: { completed: 10, failed: 0 } };
   return { cluster, jobId: cluster.submit({ workflows: chain }) };
 }
 
-test('the rate of a running job is that of the workflows that run now', () => {
+test('the rate of a running job is the rate of its running workflows', () => {
   const { cluster, jobId } = started();
   cluster.until(() => cluster.show(jobId).workflows[1]?.status === 'RUNNING', 'b runs');
   const { ratePerSecond, workflows } = cluster.watch(jobId);
@@ -29,7 +29,7 @@ test('the rate of a running job is that of the workflows that run now', () => {
   assert.ok(Math.abs((a?.ratePerSecond ?? 0) - 10) < 0.5, `a ended with ${a?.ratePerSecond}/s`);
 });
 
-test('an ended job has one rate: what ended by the time it ran; show and report agree on each workflow', () => {
+test('the rate of an ended job is its items over its duration, and show and report agree on each workflow', () => {
   const { cluster, jobId } = started();
   cluster.untilStatus(jobId, 'PARTIAL');
   for (const leader of ['m1', 'm2']) {
@@ -38,7 +38,7 @@ test('an ended job has one rate: what ended by the time it ran; show and report 
     const { ratePerSecond, elapsedMs, workflows: live } = cluster.watch(jobId);
     assert.ok(elapsedMs >= 11_000 && elapsedMs < 12_500, `${elapsedMs} ms`);
     assert.ok(Math.abs(ratePerSecond - 110_000 / elapsedMs) < 0.01, `${ratePerSecond}/s in ${elapsedMs} ms`);
-    const report = cluster.must<Report>('report', { jobId });
+    const report = cluster.commandOk<Report>('report', { jobId });
     const shown = cluster.show(jobId).workflows;
     const rates = (list: readonly { readonly ratePerSecond: number }[]) => list.map((one) => one.ratePerSecond);
     assert.deepEqual(rates(report.workflows), rates(shown), leader);
@@ -49,10 +49,10 @@ test('an ended job has one rate: what ended by the time it ran; show and report 
   }
 });
 
-test('a job that ran out of time in the queue took as long as it waited', () => {
-  const cluster = FakeManagerCluster.start({});
+test('a job that times out in the queue has its waiting time as duration', () => {
+  const cluster = ManagerTestCluster.start({});
   const jobId = cluster.submit({ workflows: [batchTestFacts('a', {}, { items: 1 })], timeoutMs: 4_000 });
   cluster.untilStatus(jobId, 'TIMEOUT');
-  for (const elapsedMs of [cluster.watch(jobId).elapsedMs, cluster.must<Report>('report', { jobId }).elapsedMs])
+  for (const elapsedMs of [cluster.watch(jobId).elapsedMs, cluster.commandOk<Report>('report', { jobId }).elapsedMs])
     assert.ok(elapsedMs >= 4_000 && elapsedMs < 6_000, `${elapsedMs} ms`);
 });

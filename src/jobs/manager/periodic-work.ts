@@ -1,6 +1,6 @@
 /**
- * Runs the periodic work of the manager on one timer: deadlines, worker leases, resends, start times, watchers,
- * retention.
+ * Runs the periodic work of the job manager on one timer: deadlines, worker leases, resends, start times, watchers,
+ * retention. Decides nothing itself: each part does what is due.
  */
 import { isTerminalStatus } from '../job-types.ts';
 import type { BundleCatalog } from './api/bundle-catalog.ts';
@@ -16,11 +16,11 @@ import type { JobWatchers } from './api/job-watchers.ts';
 import type { WorkerHeartbeats } from './dispatch/worker-heartbeats.ts';
 
 export type PeriodicWorkParts = {
-  readonly giving: Dispatcher;
-  readonly stopping: UnitStopper;
-  readonly flow: JobLifecycle;
-  readonly workers: WorkerHeartbeats;
-  readonly watching: JobWatchers;
+  readonly dispatcher: Dispatcher;
+  readonly stopper: UnitStopper;
+  readonly lifecycle: JobLifecycle;
+  readonly heartbeats: WorkerHeartbeats;
+  readonly watchers: JobWatchers;
   readonly bundles: BundleCatalog;
   readonly schedules: Schedules;
 };
@@ -31,84 +31,84 @@ const deadlinesMs = 500;
 const clockMs = 1_000;
 
 export class PeriodicWork {
-  readonly #office: ManagerState;
+  readonly #state: ManagerState;
   readonly #parts: PeriodicWorkParts;
   #deadlinesAtMs = 0;
-  #recordedMs = 0;
-  #again: CommitBatch | undefined;
-  /** Those whose status is recorded with the next round, unless something else is recorded of them before. */
-  #soft: ManagedJob[] = [];
+  #clockRecordedMs = 0;
+  #resend: CommitBatch | undefined;
+  /** Jobs whose status is recorded with the next tick, unless another commit of the job records it before. */
+  #deferred: ManagedJob[] = [];
 
-  constructor(office: ManagerState, parts: PeriodicWorkParts) {
-    this.#office = office;
+  constructor(state: ManagerState, parts: PeriodicWorkParts) {
+    this.#state = state;
     this.#parts = parts;
   }
 
   begin(): void {
     this.#deadlinesAtMs = 0;
-    this.#recordedMs = this.#office.nowMs;
+    this.#clockRecordedMs = this.#state.nowMs;
   }
 
   clear(): void {
-    this.#again = undefined;
-    this.#soft = [];
+    this.#resend = undefined;
+    this.#deferred = [];
   }
 
-  /** Something is being recorded, and with it the time. */
+  /** A commit is sent, and with it the manager clock. */
   clockRecorded(): void {
-    this.#recordedMs = this.#office.nowMs;
+    this.#clockRecordedMs = this.#state.nowMs;
   }
 
-  /** Nobody knows whether it was executed. It says the same a second time. */
-  resend(flight: CommitBatch): void {
-    this.#again = flight;
+  /** The outcome of the commit is unknown; executing it twice has the same effect as once. */
+  resend(batch: CommitBatch): void {
+    this.#resend = batch;
   }
 
   tick(): void {
-    const { effects, nowMs, workers: seats, jobs, commits } = this.#office;
-    const { giving, stopping, workers, watching, bundles, schedules } = this.#parts;
-    if (this.#again !== undefined) {
-      effects.push({ kind: 'transact', id: this.#again.id, transaction: this.#again.transaction });
-      this.#again = undefined;
+    const { effects, nowMs, workers, jobs, commits } = this.#state;
+    const { dispatcher, stopper, heartbeats, watchers, bundles, schedules } = this.#parts;
+    if (this.#resend !== undefined) {
+      effects.push({ kind: 'transact', id: this.#resend.id, transaction: this.#resend.transaction });
+      this.#resend = undefined;
     }
-    for (const seat of seats.values()) {
-      if (seats.isLeaseExpired(seat, nowMs)) workers.removeWorker(seat, 'it was not heard for its lease');
+    for (const session of workers.values()) {
+      if (workers.isLeaseExpired(session, nowMs)) heartbeats.removeWorker(session, 'its lease expired');
       else {
-        giving.resendUnanswered(seat);
-        stopping.sendTo(seat);
+        dispatcher.resendUnanswered(session);
+        stopper.sendTo(session);
       }
     }
-    this.#recordSoft();
-    deleteOldJobs(this.#office);
+    this.#recordDeferred();
+    deleteOldJobs(this.#state);
     if (nowMs >= this.#deadlinesAtMs) this.#deadlines();
-    watching.tick(nowMs);
+    watchers.tick(nowMs);
     schedules.tick();
     bundles.sweep(schedules.requests());
-    const isBusy = jobs.open.size > 0 || !watching.isEmpty;
-    if (jobs.open.size > 0 && nowMs >= this.#recordedMs + clockMs) commits.recordClock();
+    const isBusy = jobs.open.size > 0 || !watchers.isEmpty;
+    if (jobs.open.size > 0 && nowMs >= this.#clockRecordedMs + clockMs) commits.recordClock();
     effects.push({ kind: 'schedule', atMs: nowMs + (isBusy ? tickMs : idleTickMs), timer: 'tick', key: 'tick' });
   }
 
-  #recordSoft(): void {
-    const { deferredStatus, commits } = this.#office;
-    for (const job of this.#soft)
+  #recordDeferred(): void {
+    const { deferredStatus, commits } = this.#state;
+    for (const job of this.#deferred)
       if (job.status !== job.recordedStatus && !isTerminalStatus(job.status)) commits.markJob(job);
-    this.#soft = [...deferredStatus];
+    this.#deferred = [...deferredStatus];
     deferredStatus.clear();
   }
 
   #deadlines(): void {
-    const { jobs, nowMs, managerClockMs, wallMs } = this.#office;
-    const { flow } = this.#parts;
+    const { jobs, nowMs, managerClockMs, wallMs } = this.#state;
+    const { lifecycle } = this.#parts;
     this.#deadlinesAtMs = nowMs + deadlinesMs;
     for (const job of jobs.open) {
       if (isTerminalStatus(job.status)) continue;
       if (job.status === 'SUBMITTED' && job.startAtMs !== undefined) {
-        if (job.startAtMs <= wallMs) flow.begin(job);
+        if (job.startAtMs <= wallMs) lifecycle.begin(job);
         continue;
       }
       if (nowMs >= job.deadlineMs) {
-        flow.expireJob(job);
+        lifecycle.expireJob(job);
         continue;
       }
       if (job.status === 'CANCELLING') continue;
@@ -116,7 +116,7 @@ export class PeriodicWork {
         const { startedMs, facts } = workflow;
         const isLate = startedMs !== undefined && managerClockMs >= startedMs + facts.timeoutMs;
         if (isLate && !isWorkflowEnded(workflow) && (workflow.errorCode === undefined || workflow.phase === 'finish'))
-          flow.expireWorkflow(workflow);
+          lifecycle.expireWorkflow(workflow);
       }
     }
   }

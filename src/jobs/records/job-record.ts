@@ -176,6 +176,19 @@ export function decodeManagerClock(value: Uint8Array): number | undefined {
   return read(value, 'clock')?.ms;
 }
 
+/** `bytes` is the size of the result: parts of an earlier, longer attempt may follow and are ignored. */
+export function joinRecordParts(parts: readonly Uint8Array[], bytes: number): Uint8Array {
+  const out = new Uint8Array(bytes);
+  let at = 0;
+  for (const part of parts) {
+    if (at >= bytes) break;
+    const slice = part.subarray(0, bytes - at);
+    out.set(slice, at);
+    at += slice.length;
+  }
+  return out;
+}
+
 function read<K extends Any['kind']>(value: Uint8Array, kind: K): Extract<Any, { readonly kind: K }> | undefined {
   try {
     const found = codec.decode(value);

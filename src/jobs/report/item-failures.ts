@@ -1,6 +1,6 @@
 /**
- * The encoded list of the failed items of one unit: the indexes of all as runs, and the first of them with their errors.
- * Decoding is strict. Never decides how a batch ends.
+ * The encoded list of the failed items of one unit: the indexes of all as runs, and the first of them with their
+ * errors. Decoding is strict. Never decides how a batch ends.
  */
 import { createCodec } from '../../messages/codec/codec.ts';
 import { field, list, record } from '../../messages/codec/compound.ts';

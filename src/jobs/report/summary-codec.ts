@@ -152,6 +152,16 @@ export function decodeSummary(bytes: Uint8Array): Summary {
   return summary;
 }
 
+/** Merges the counts of an encoded summary; one that is absent or unreadable counts as nothing. */
+export function mergeEncodedCounts(sum: Summary, bytes: Uint8Array | undefined): void {
+  if (bytes === undefined) return;
+  try {
+    sum.mergeCounts(decodeSummary(bytes));
+  } catch {
+    // Unreadable.
+  }
+}
+
 function encodeCount(count: number): number | undefined {
   return count === 0 ? undefined : Math.round(count);
 }

@@ -18,7 +18,10 @@ type KnownAttempt = { readonly attempt: number; readonly fence: bigint; isStoppe
 /** Attempts recorded since the generation began; `fence` is the highest among them. */
 type Generation = { readonly known: Map<string, KnownAttempt>; fence: bigint };
 
-/** Two generations; the older one is dropped as a whole, because thousands of units per second leave no time to move entries. */
+/**
+ * Two generations; the older one is dropped as a whole, because thousands of units per second leave no time to move
+ * entries.
+ */
 export class AttemptHistory {
   readonly #unitsMax: number;
   #young: Generation = { known: new Map(), fence: 0n };

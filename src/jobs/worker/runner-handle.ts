@@ -94,7 +94,9 @@ export class RunnerHandle {
     this.profile = { ...this.profile, network: false };
   }
 
-  /** How many further runs a busy runner can take now: above 0 if it queues runs, its runs are short and few are left. */
+  /**
+   * How many further runs a busy runner can take now: above 0 if it queues runs, its runs are short and few are left.
+   */
   get prefetchCapacity(): number {
     const hasShortRuns = this.#endedRuns >= endedRunsMin && this.#averageMs <= shortRunMs;
     // Several at a time: each message wakes the process.

@@ -248,7 +248,9 @@ export class UnitExecutor {
     });
   }
 
-  /** The runner exited before it started a prefetched unit: the unit waits again, or with a core gets another runner. */
+  /**
+   * The runner exited before it started a prefetched unit: the unit waits again, or with a core gets another runner.
+   */
   #onGoneBeforeStart(unit: UnitAttempt, reason: string): void {
     const code = this.#ports.bundles.get(unit.requirements.bundle);
     if (unit.core !== undefined && code !== undefined) return this.#onStartFailed(unit, code, reason);

@@ -1,6 +1,6 @@
 /**
- * A node with the real routes of jobs behind which the test answers for the managers, and the program as a shell runs it.
- * Holds no tests itself.
+ * A node with the real routes of jobs behind which the test answers for the managers, and the program as a shell runs
+ * it. Holds no tests itself.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';

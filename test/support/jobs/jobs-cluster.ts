@@ -32,8 +32,8 @@ import { SimulatedWorld } from '../../../src/simulation/world/simulated-world.ts
 import type { WorkflowFacts } from '../../../src/jobs/workflow-facts.ts';
 
 /**
- * What happens to a message on its way. `loseAnswer`: it is heard, and the answer is lost. `late`: the answer comes when
- * nobody waits any more. `twice`: it is heard two times.
+ * What happens to a message on its way. `loseAnswer`: it is heard, and the answer is lost. `late`: the answer comes
+ * when nobody waits any more. `twice`: it is heard two times.
  */
 export type MessageFate = 'pass' | 'lose' | 'loseAnswer' | 'late' | 'twice';
 export type MessageRule = (message: JobMessage, at: string, from: Identity) => MessageFate;

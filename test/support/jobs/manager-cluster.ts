@@ -1,6 +1,6 @@
 /**
- * A small pretend world for the tests of this folder: managers that share one registry and workers that do as the test
- * says (pretend-worker.test.ts), on virtual time. Holds no tests itself.
+ * A cluster for tests of the job manager, on virtual time: real job managers that share a fake registry, and fake
+ * workers that behave as the test says (test/fakes/fake-worker.ts).
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -25,22 +25,22 @@ export function fakeBundleHash(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex');
 }
 
-type PretendManager = { readonly name: string; readonly host: JobManagerHost; readonly registry: FakeRegistry };
+type TestManager = { readonly name: string; readonly host: JobManagerHost; readonly registry: FakeRegistry };
 
-export class FakeManagerCluster {
+export class ManagerTestCluster {
   readonly timeline = new Timeline();
   readonly random: Random;
   readonly registry: FakeRegistry;
   readonly clock: Clock;
   readonly workers = new Map<string, FakeWorker>();
-  readonly managers = new Map<string, PretendManager>();
+  readonly managers = new Map<string, TestManager>();
   readonly events: JobEvent[] = [];
   readonly #watchers = new Map<string, Set<LeadershipEvents>>();
-  readonly #believers = new Set<string>();
+  readonly #wrongLeaders = new Set<string>();
   wallOffsetMs = 1_700_000_000_000;
   leader: string | undefined;
   term = 1;
-  /** Largest delay of a message. */
+  /** Upper bound of the random delay of a message. */
   delayMsMax = 2;
 
   constructor(seed = 'jobs', limits: Parameters<typeof fakeRegistry>[0]['limits'] = {}) {
@@ -53,21 +53,21 @@ export class FakeManagerCluster {
     this.registry = fakeRegistry({ clock: this.clock, limits });
   }
 
-  /** With managers m1 (leading) and m2, and the code stored. */
+  /** Managers m1, which leads, and m2; the bundle is stored. */
   static start(
     workers: Readonly<Record<string, number>>,
     seed?: string,
-    limits?: ConstructorParameters<typeof FakeManagerCluster>[1],
-  ): FakeManagerCluster {
-    const world = new FakeManagerCluster(seed, limits);
-    world.manager('m1');
-    world.manager('m2');
-    world.elect('m1');
-    for (const [name, cores] of Object.entries(workers)) world.worker(name, cores);
-    const stored = world.wait((done) => world.host('m1').storeBundle(bundle, code, done));
+    limits?: ConstructorParameters<typeof ManagerTestCluster>[1],
+  ): ManagerTestCluster {
+    const cluster = new ManagerTestCluster(seed, limits);
+    cluster.manager('m1');
+    cluster.manager('m2');
+    cluster.elect('m1');
+    for (const [name, cores] of Object.entries(workers)) cluster.worker(name, cores);
+    const stored = cluster.wait((done) => cluster.host('m1').storeBundle(bundle, code, done));
     assert.ok(stored.ok);
-    world.run(50);
-    return world;
+    cluster.run(50);
+    return cluster;
   }
 
   host(name: string): JobManagerHost {
@@ -82,7 +82,7 @@ export class FakeManagerCluster {
     this.#watchers.set(name, watchers);
     const leadership: Leadership = {
       view: () => ({ leader: undefined, term: this.term, fence: this.leader === name ? this.#fence() : undefined }),
-      isLeading: () => this.leader === name || this.#believers.has(name),
+      isLeading: () => this.leader === name || this.#wrongLeaders.has(name),
       watch: (events) => {
         watchers.add(events);
         return () => watchers.delete(events);
@@ -98,8 +98,8 @@ export class FakeManagerCluster {
           dc: 'dc1',
           sha256: fakeBundleHash,
         },
-        request: (to, message, timeoutMs, done) => this.#ask(name, to, message, timeoutMs, done),
-        worker: (id) => [...this.workers.values()].find(({ identity }) => identity.id === id)?.known,
+        request: (to, message, timeoutMs, done) => this.#request(name, to, message, timeoutMs, done),
+        worker: (id) => [...this.workers.values()].find(({ identity }) => identity.id === id)?.status,
         emit: (event) => this.events.push(event),
         halted: (error) => {
           throw error;
@@ -115,7 +115,7 @@ export class FakeManagerCluster {
     const worker = new FakeWorker(this, name, cores, generation);
     this.workers.set(name, worker);
     this.setRegistered(worker, true);
-    worker.report();
+    worker.sendHeartbeat();
     return worker;
   }
 
@@ -138,17 +138,17 @@ export class FakeManagerCluster {
     const before = this.leader;
     this.leader = name;
     this.term += 1;
-    if (before !== undefined && !this.#believers.has(before))
+    if (before !== undefined && !this.#wrongLeaders.has(before))
       for (const events of this.#watchers.get(before) ?? []) events.lost?.('another leads');
     if (name === undefined) return;
     const fence = this.#fence();
     for (const events of this.#watchers.get(name) ?? []) events.elected?.(fence);
-    for (const worker of this.workers.values()) this.timeline.after(5, () => worker.report());
+    for (const worker of this.workers.values()) this.timeline.after(5, () => worker.sendHeartbeat());
   }
 
-  /** It goes on to think that it leads, whoever does. */
-  believe(name: string): void {
-    this.#believers.add(name);
+  /** The manager keeps believing that it leads, whatever happens. */
+  keepBelieving(name: string): void {
+    this.#wrongLeaders.add(name);
   }
 
   run(ms: number): void {
@@ -171,37 +171,38 @@ export class FakeManagerCluster {
   wait<T>(start: (done: Done<T>) => void, withinMs = 60_000): Outcome<T> {
     let ended: Outcome<T> | undefined;
     start((outcome) => {
-      assert.equal(ended, undefined, 'ended twice');
+      assert.equal(ended, undefined, 'the callback ran twice');
       ended = outcome;
     });
-    this.until(() => ended !== undefined, 'an answer', withinMs);
+    this.until(() => ended !== undefined, 'a reply', withinMs);
     return ended as unknown as Outcome<T>;
   }
 
-  order<T>(verb: JobVerb, words: unknown, submitter = 'ann', waitMs = 0): Outcome<T> {
+  command<T>(verb: JobVerb, args: unknown, submitter = 'ann', waitMs = 0): Outcome<T> {
     const outcome = this.wait<string>((done) => {
-      this.host(this.leader as string).command(verb, JSON.stringify(words), submitter, 30_000, done, waitMs);
+      this.host(this.leader as string).command(verb, JSON.stringify(args), submitter, 30_000, done, waitMs);
     });
     return outcome.ok ? success(JSON.parse(outcome.value) as T) : outcome;
   }
 
+  /** Throws the error of a refused command. */
   // oxlint-disable-next-line typescript/no-unnecessary-type-parameters
-  must<T>(verb: JobVerb, words: unknown, submitter?: string): T {
-    const outcome = this.order<T>(verb, words, submitter);
+  commandOk<T>(verb: JobVerb, args: unknown, submitter?: string): T {
+    const outcome = this.command<T>(verb, args, submitter);
     if (!outcome.ok) throw outcome.error;
     return outcome.value;
   }
 
   submit(request: Partial<JobRequest> & Pick<JobRequest, 'workflows'>, submitter?: string): string {
-    return this.must<SubmitReply>('submit', { bundle, ...request }, submitter).jobId;
+    return this.commandOk<SubmitReply>('submit', { bundle, ...request }, submitter).jobId;
   }
 
   show(jobId: string): JobView {
-    return this.must<JobView>('show', { jobId });
+    return this.commandOk<JobView>('show', { jobId });
   }
 
   watch(jobId: string, afterVersion = 0, waitMs = 0): JobProgress {
-    return this.must<JobProgress>('watch', { jobId, afterVersion, waitMs });
+    return this.commandOk<JobProgress>('watch', { jobId, afterVersion, waitMs });
   }
 
   untilStatus(jobId: string, status: string, withinMs = 120_000): JobView {
@@ -213,7 +214,7 @@ export class FakeManagerCluster {
     }
   }
 
-  /** From a worker to whoever leads. */
+  /** From a worker to the leader. */
   toLeader(
     worker: FakeWorker,
     call: (host: JobManagerHost, done: (outcome: Outcome<JobMessage>) => void) => void,
@@ -221,17 +222,17 @@ export class FakeManagerCluster {
   ): void {
     this.#after(() => {
       const { leader } = this;
-      if (worker.cut || leader === undefined) {
+      if (worker.isolated || leader === undefined) {
         this.timeline.after(1_000, () => done(failure('UNREACHABLE')));
         return;
       }
       call(this.host(leader), (outcome) => {
-        this.#after(() => done(worker.cut ? failure('UNREACHABLE') : outcome));
+        this.#after(() => done(worker.isolated ? failure('UNREACHABLE') : outcome));
       });
     });
   }
 
-  #ask(from: string, to: Address, message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void {
+  #request(from: string, to: Address, message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void {
     let isOver = false;
     const end: Done<JobMessage> = (outcome) => {
       if (isOver) return;
@@ -241,15 +242,15 @@ export class FakeManagerCluster {
     this.timeline.after(timeoutMs, () => end(failure('DEADLINE')));
     this.#after(() => {
       const worker = this.workers.get(to.host);
-      if (worker === undefined || worker.cut) return;
+      if (worker === undefined || worker.isolated) return;
       if (!worker.alive) return end(failure('UNREACHABLE'));
       const reply: Done<JobMessage> = (outcome) => {
         this.#after(() => {
-          if (!worker.cut && this.managers.has(from)) end(outcome);
+          if (!worker.isolated && this.managers.has(from)) end(outcome);
         });
       };
-      if (message.kind === 'assignUnits') worker.given(message, reply);
-      else if (message.kind === 'stopUnits') worker.stopped(message, reply);
+      if (message.kind === 'assignUnits') worker.onAssignUnits(message, reply);
+      else if (message.kind === 'stopUnits') worker.onStopUnits(message, reply);
     });
   }
 

@@ -1,6 +1,6 @@
 /**
- * A worker on virtual time for tests: the test plays the leader, and the code of a bundle is one command, the behaviour of
- * its fake runner.
+ * A worker on virtual time for tests: the test plays the leader, and the code of a bundle is one command, the behaviour
+ * of its fake runner.
  */
 import { createHash } from 'node:crypto';
 import { type Done, type Outcome, failure, success } from '../../../src/base/errors.ts';

@@ -1,4 +1,4 @@
-/** Writes a bundle to the registry in parts, then its marker. Runs on any manager. Leaves stored bundles untouched. */
+/** Writes a bundle to the registry in parts, then its marker. Runs on any manager; never rewrites a stored bundle. */
 import { type Done, failure, success, withPossibleEffect } from '../../../base/errors.ts';
 import type { Registry } from '../../../base/registry.ts';
 import { jobKeys, jobRanges } from '../../job-keys.ts';
@@ -7,9 +7,9 @@ import { encodeBundleMarker, decodeBundleMarker } from '../../records/bundle-mar
 
 type Store = Pick<Registry, 'range' | 'transact'>;
 
-/** Of all code together: every manager holds it in memory. */
+/** Size of all bundles together: every manager holds them in memory. */
 const allBytesMax = 33_554_432;
-const marksMax = 1_000;
+const markersMax = 1_000;
 const timeoutMs = 5_000;
 
 export function storeBundle(
@@ -20,16 +20,24 @@ export function storeBundle(
   const { sha256, code } = bundle;
   if (code.length === 0) return done(failure('BAD_ARGUMENT', 'the bundle is empty'));
   if (code.length > jobLimits.bundleBytesMax)
-    return done(failure('TOO_LARGE', `a bundle has at most ${jobLimits.bundleBytesMax} bytes`, 'no'));
-  registry.range(jobRanges.bundleMarkers, { limit: marksMax, timeoutMs }, (outcome) => {
+    return done(
+      failure(
+        'TOO_LARGE',
+        `the bundle has ${code.length} bytes; at most ${jobLimits.bundleBytesMax} are allowed`,
+        'no',
+      ),
+    );
+  registry.range(jobRanges.bundleMarkers, { limit: markersMax, timeoutMs }, (outcome) => {
     if (!outcome.ok) return done(outcome);
     const { entries } = outcome.value;
     if (entries.some(({ key }) => key === jobKeys.bundleMarker(sha256))) return done(success(undefined));
     let sum = code.length;
     for (const { value } of entries) sum += decodeBundleMarker(value)?.bytes ?? 0;
-    if (entries.length >= marksMax || sum > allBytesMax)
-      return done(failure('CAPACITY', 'too much code is stored; what no job needs is removed within minutes'));
-    // A copy: what was handed in may be used for something else while we write.
+    if (entries.length >= markersMax || sum > allBytesMax)
+      return done(
+        failure('CAPACITY', 'the store of bundles is full: unused bundles are deleted after 10 minutes, then retry'),
+      );
+    // A copy: the caller may reuse its buffer while the parts are written.
     writePart(registry, { ...bundle, code: new Uint8Array(code) }, 0, done);
   });
 }
@@ -39,9 +47,9 @@ function writePart(registry: Store, bundle: Parameters<typeof storeBundle>[1], p
   const from = part * jobLimits.partBytesMax;
   const isEnd = from >= code.length;
   const key = isEnd ? jobKeys.bundleMarker(sha256) : jobKeys.bundlePart(sha256, part);
-  const mark = { bytes: code.length, parts: part, storedWallMs: wallMs };
-  const value = isEnd ? encodeBundleMarker(mark) : code.subarray(from, from + jobLimits.partBytesMax);
-  // The mark only behind all parts: somebody may have removed them meanwhile.
+  const marker = { bytes: code.length, parts: part, storedWallMs: wallMs };
+  const value = isEnd ? encodeBundleMarker(marker) : code.subarray(from, from + jobLimits.partBytesMax);
+  // The marker is written only if the parts exist: a leader may have deleted them meanwhile.
   const compare = isEnd
     ? ([{ key: jobKeys.bundlePart(sha256, 0), target: 'version', is: 'greater', than: 0 }] as const)
     : [];
@@ -49,7 +57,7 @@ function writePart(registry: Store, bundle: Parameters<typeof storeBundle>[1], p
   registry.transact(transaction, { timeoutMs }, (outcome) => {
     if (!outcome.ok) return done(part === 0 ? outcome : { ok: false, error: withPossibleEffect(outcome.error) });
     if (!outcome.value.succeeded)
-      return done(failure('CAPACITY', 'the code was removed while it was being stored', 'maybe'));
+      return done(failure('CAPACITY', 'the bundle was deleted while it was being stored: store it again', 'maybe'));
     if (isEnd) done(success(undefined));
     else writePart(registry, bundle, part + 1, done);
   });

@@ -1,28 +1,33 @@
 /**
- * Collects the input of a job report from recorded state and winning summaries. An unreadable summary counts as
- * nothing.
+ * Collects the input of a job report from recorded state and the summaries of attempts that count. An unreadable
+ * summary counts as nothing.
  */
 import type { AttemptView, JobProgress } from '../../job-types.ts';
 import { failuresMax } from '../../report/bounds.ts';
 import type { ItemFailure, UnitFailures } from '../../report/item-failures.ts';
 import { latencyPercentiles, buildReport } from '../../report/report.ts';
 import { workflowFailures } from '../../report/report-failures.ts';
-import { decodeSummary } from '../../report/summary-codec.ts';
+import { decodeSummary, mergeEncodedCounts } from '../../report/summary-codec.ts';
 import { Summary } from '../../report/summary.ts';
 import { jobElapsedMs, workflowElapsedMs } from '../model/elapsed-times.ts';
-import { nameOf } from '../submission/job-factory.ts';
-import { type ManagedJob, type ManagedUnit, type ManagedWorkflow, itemCountsOf } from '../model/managed-job.ts';
+import {
+  type ManagedJob,
+  type ManagedUnit,
+  type ManagedWorkflow,
+  itemCountsOf,
+  jobDisplayName,
+} from '../model/managed-job.ts';
 import { attemptViewsOf, incidentViewsOf } from './job-views.ts';
 
-/** By unit: its summary. */
+/** Encoded summary by unit. */
 export type UnitSummaries = ReadonlyMap<ManagedUnit, Uint8Array>;
 
-/** By unit: its failed items, if they can be read. */
+/** Failed items by unit; undefined if they are unreadable. */
 export type FailuresByUnit = ReadonlyMap<ManagedUnit, UnitFailures | undefined>;
 
 export function jobReportJson(job: ManagedJob, summaries: UnitSummaries, failures: FailuresByUnit): string {
   const report = buildReport({
-    ...{ jobId: job.id, name: nameOf(job), status: job.recordedStatus, incidents: incidentViewsOf(job) },
+    ...{ jobId: job.id, name: jobDisplayName(job), status: job.recordedStatus, incidents: incidentViewsOf(job) },
     elapsedMs: jobElapsedMs(job, job.endedMs ?? 0),
     workflows: job.workflows.map((workflow) => ({
       ...{ facts: workflow.facts, status: workflow.status, ...itemCountsOf(workflow, false) },
@@ -37,7 +42,7 @@ export function jobReportJson(job: ManagedJob, summaries: UnitSummaries, failure
   return JSON.stringify(report);
 }
 
-/** Of each workflow that has failed items. */
+/** One entry per workflow with failed items. */
 export function jobFailuresJson(
   job: ManagedJob,
   workflows: readonly ManagedWorkflow[],
@@ -54,28 +59,19 @@ export function jobFailuresJson(
   return JSON.stringify({ jobId: job.id, failures: lists });
 }
 
-/** Of what is known so far: ends whose summaries are small or were seen by a watcher, and progress. */
+/** From the current progress, and from ended units whose summary is inline or was merged for a watcher. */
 export function liveLatencies(job: ManagedJob): JobProgress['latencyMs'] {
   const all = new Summary();
   for (const workflow of job.workflows) {
     if (workflow.watched === undefined) {
       workflow.watched = new Summary();
-      for (const { end } of workflow.units) addSummary(workflow.watched, end?.summary);
+      for (const { end } of workflow.units) mergeEncodedCounts(workflow.watched, end?.summary);
     }
     all.mergeCounts(workflow.watched);
-    for (const { liveProgress, end } of workflow.units) if (end === undefined) addSummary(all, liveProgress?.summary);
+    for (const { liveProgress, end } of workflow.units)
+      if (end === undefined) mergeEncodedCounts(all, liveProgress?.summary);
   }
   return latencyPercentiles(all);
-}
-
-/** Somebody watches this workflow, and a unit of it ended. */
-export function addSummary(sum: Summary, bytes: Uint8Array | undefined): void {
-  if (bytes === undefined) return;
-  try {
-    sum.mergeCounts(decodeSummary(bytes));
-  } catch {
-    // It counts for nothing.
-  }
 }
 
 function attemptsOf(workflow: ManagedWorkflow): readonly (AttemptView & { readonly workflow: string })[] {
@@ -99,7 +95,7 @@ function mergedOf({ units }: ManagedWorkflow, summaries: UnitSummaries): Summary
       all.merge(decodeSummary(bytes));
       isEmpty = false;
     } catch {
-      // It counts for nothing.
+      // An unreadable summary counts as nothing.
     }
   }
   return isEmpty ? undefined : all;

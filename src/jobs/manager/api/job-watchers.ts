@@ -1,15 +1,14 @@
 /**
- * Long-polls job changes: each waiter gets the full state once, at a newer version or at its deadline. Bounded; a slow
- * watcher delays no other.
+ * Owns the long polls for job changes. Each watcher is notified once, at a newer version or at its deadline. Bounded; a
+ * slow watcher delays no other.
  */
 import { RemusterError } from '../../../base/errors.ts';
 import type { ManagedJob } from '../model/managed-job.ts';
 
-/** `afterVersion` is infinite for those who want to know of the end only. */
-type Watcher = { readonly afterVersion: number; readonly untilMs: number; readonly tell: () => void };
+/** `afterVersion` is infinite for a watcher that waits for the end only. */
+type Watcher = { readonly afterVersion: number; readonly untilMs: number; readonly notify: () => void };
 
 const watchersMax = 5_000;
-const versionsInTerm = 2 ** 28;
 
 export class JobWatchers {
   readonly #watchers = new Map<ManagedJob, Watcher[]>();
@@ -23,37 +22,32 @@ export class JobWatchers {
     return this.#count === 0;
   }
 
-  /** Later than all that earlier leaders have told. */
-  static firstVersion(term: number): number {
-    return (term % 2 ** 24) * versionsInTerm + 1;
-  }
-
-  wait(job: ManagedJob, afterVersion: number, untilMs: number, tell: () => void): void {
-    // What changed while nobody looked is one change.
+  wait(job: ManagedJob, afterVersion: number, untilMs: number, notify: () => void): void {
+    // All changes without a watcher count as one.
     if (job.hasUnpublishedChange && !this.#watchers.has(job)) nextVersion(job);
-    if (job.version > afterVersion) return tell();
-    if (this.isFull) throw new RemusterError('CAPACITY', `${watchersMax} others watch jobs already`);
+    if (job.version > afterVersion) return notify();
+    if (this.isFull) throw new RemusterError('CAPACITY', `${watchersMax} callers watch jobs: retry later`);
     const list = this.#watchers.get(job);
-    const watcher = { afterVersion, untilMs, tell };
+    const watcher = { afterVersion, untilMs, notify };
     if (list === undefined) this.#watchers.set(job, [watcher]);
     else list.push(watcher);
     this.#count += 1;
   }
 
-  /** At most so often as a watcher should hear. */
+  /** Called by the periodic work: bounds how often a watcher is notified. */
   tick(nowMs: number): void {
     for (const [job, list] of this.#watchers) {
       if (job.hasUnpublishedChange) nextVersion(job);
-      this.#tell(job, list, nowMs);
+      this.#notify(job, list, nowMs);
     }
   }
 
-  /** It is over, and everybody may know. */
+  /** The end of the job is recorded: notifies its watchers at once. */
   notifyEnd(job: ManagedJob): void {
     const list = this.#watchers.get(job);
     if (list === undefined) return;
     nextVersion(job);
-    this.#tell(job, list, Infinity);
+    this.#notify(job, list, Infinity);
   }
 
   clear(): void {
@@ -61,10 +55,10 @@ export class JobWatchers {
     this.#count = 0;
   }
 
-  #tell(job: ManagedJob, list: readonly Watcher[], nowMs: number): void {
-    const left = list.filter(({ afterVersion, untilMs, tell }) => {
+  #notify(job: ManagedJob, list: readonly Watcher[], nowMs: number): void {
+    const left = list.filter(({ afterVersion, untilMs, notify }) => {
       if (job.version <= afterVersion && nowMs < untilMs) return true;
-      tell();
+      notify();
       return false;
     });
     this.#count -= list.length - left.length;

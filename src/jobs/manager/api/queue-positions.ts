@@ -1,29 +1,29 @@
-/** Computes the queue position of a waiting job, refreshed at most once a second. For display only. */
+/** Owns the queue positions of waiting jobs, computed at most once a second. For display only: decides nothing. */
 import type { ManagedJob } from '../model/managed-job.ts';
 import type { ManagerState } from '../state/manager-state.ts';
 
-const keptMs = 1_000;
+const cachedMs = 1_000;
 
 export class QueuePositions {
-  readonly #office: ManagerState;
+  readonly #state: ManagerState;
   #atMs = -Infinity;
-  #places = new Map<ManagedJob, number>();
+  #positions = new Map<ManagedJob, number>();
 
-  constructor(office: ManagerState) {
-    this.#office = office;
+  constructor(state: ManagerState) {
+    this.#state = state;
   }
 
-  /** Counted from 1. */
+  /** From 1. */
   of(job: ManagedJob): number {
-    const { nowMs } = this.#office;
-    if (nowMs >= this.#atMs + keptMs || !this.#places.has(job)) this.#count(nowMs);
-    return this.#places.get(job) ?? 1;
+    const { nowMs } = this.#state;
+    if (nowMs >= this.#atMs + cachedMs || !this.#positions.has(job)) this.#compute(nowMs);
+    return this.#positions.get(job) ?? 1;
   }
 
-  #count(nowMs: number): void {
+  #compute(nowMs: number): void {
     this.#atMs = nowMs;
-    const waiting = [...this.#office.jobs.open].filter(({ status }) => status === 'QUEUED' || status === 'SUBMITTED');
+    const waiting = [...this.#state.jobs.open].filter(({ status }) => status === 'QUEUED' || status === 'SUBMITTED');
     const inOrder = waiting.toSorted((a, b) => (b.request.priority ?? 0) - (a.request.priority ?? 0));
-    this.#places = new Map(inOrder.map((job, index) => [job, index + 1]));
+    this.#positions = new Map(inOrder.map((job, index) => [job, index + 1]));
   }
 }

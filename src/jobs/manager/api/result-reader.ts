@@ -1,13 +1,13 @@
 /**
- * Reads out-of-line summaries, outputs and failures of a finished job and builds the reply to `report`, `result` and
- * `failures`, in parts if large. Keeps nothing.
+ * Reads the out-of-line results of a finished job and builds the reply to `report`, `result` and `failures`, in parts
+ * if it is large. Keeps nothing.
  */
 import { type Done, type Outcome, failure, success } from '../../../base/errors.ts';
 import type { Registry, RegistryEntry } from '../../../base/registry.ts';
 import { type ResultKind, jobRanges } from '../../job-keys.ts';
+import { joinRecordParts } from '../../records/job-record.ts';
 import { type UnitFailures, decodeFailures } from '../../report/item-failures.ts';
 import type { ResultQuery, ResultVerb } from '../state/manager-io.ts';
-import { joined } from '../recovery/restore-reader.ts';
 import type { ManagedJob, ManagedUnit, ManagedWorkflow } from '../model/managed-job.ts';
 import { type UnitResults, foundValueJson, resultsByPlace, resultsOneByOne } from '../model/item-results.ts';
 import { jobFailuresJson, jobReportJson } from './job-report.ts';
@@ -15,17 +15,15 @@ import { joinUnitOutputs, jsonTextOf } from '../model/workflow-values.ts';
 
 const timeoutMs = 5_000;
 const pageEntries = 100;
-/** Of the JSON in one answer, which is JSON in JSON. */
+/** JSON per reply; as JSON inside JSON it grows when it is escaped. */
 const partCharacters = 2_000_000;
 
 export function readJobResult(
   registry: Pick<Registry, 'range'>,
-  { verb, job, argumentsJson }: { verb: ResultVerb; job: ManagedJob; argumentsJson: ResultQuery },
+  { verb, job, query }: { verb: ResultVerb; job: ManagedJob; query: ResultQuery },
   done: Done<string>,
 ): void {
-  const workflows = job.workflows.filter(
-    ({ facts }) => argumentsJson.workflow === undefined || facts.name === argumentsJson.workflow,
-  );
+  const workflows = job.workflows.filter(({ facts }) => query.workflow === undefined || facts.name === query.workflow);
   const units = workflows.flatMap(({ units: all, plan }) => (plan === undefined ? all : [plan, ...all]));
   readAll(registry, job, { kind: verb === 'result' ? 'o' : 's', units }, (first) => {
     if (!first.ok) return done(first);
@@ -36,15 +34,15 @@ export function readJobResult(
       const json =
         verb === 'failures'
           ? jobFailuresJson(job, workflows, { summaries: first.value, failures })
-          : resultsJson(workflows, { outputs: first.value, failures, oneByOne: argumentsJson.oneByOne });
-      done(inParts(json, argumentsJson.part));
+          : resultsJson(workflows, { outputs: first.value, failures, oneByOne: query.oneByOne });
+      done(inParts(json, query.part));
     });
   });
 }
 
 type Bytes = ReadonlyMap<ManagedUnit, Uint8Array>;
 
-/** What of a unit is stored as that kind: in its record, apart, or not at all. */
+/** The inline bytes of a result and its size; without bytes it is out of line, with size 0 it does not exist. */
 function storedPart({ end }: ManagedUnit, kind: ResultKind): { bytes: Uint8Array | undefined; size: number } {
   if (kind === 's') return { bytes: end?.summary, size: end?.summaryBytes ?? 0 };
   if (kind === 'o') return { bytes: end?.output, size: end?.outputBytes ?? 0 };
@@ -58,24 +56,24 @@ function readAll(
   done: (outcome: Outcome<Bytes>) => void,
 ): void {
   const found = new Map<ManagedUnit, Uint8Array>();
-  const apart: ManagedUnit[] = [];
+  const outOfLine: ManagedUnit[] = [];
   for (const unit of units) {
     const { bytes, size } = storedPart(unit, kind);
     if (bytes !== undefined) found.set(unit, bytes);
-    else if (size > 0) apart.push(unit);
+    else if (size > 0) outOfLine.push(unit);
   }
   const next = (): void => {
-    const unit = apart.shift();
+    const unit = outOfLine.shift();
     if (unit === undefined) return done(success(found));
     const range = jobRanges.resultOf(job.id, unit.workflow.index, unit.number, kind);
     const { size } = storedPart(unit, kind);
     readRange(registry, range.from, range.to, [], (outcome) => {
       if (!outcome.ok) return done(outcome);
       if (outcome.value.length === 0)
-        return done(failure('UNKNOWN_JOB', `what job ${job.id} gave is forgotten already`));
+        return done(failure('UNKNOWN_JOB', `the results of job ${job.id} are already deleted`));
       found.set(
         unit,
-        joined(
+        joinRecordParts(
           outcome.value.map(({ value }) => value),
           size,
         ),
@@ -105,7 +103,7 @@ function readRange(
 type Parts = {
   readonly outputs: Bytes;
   readonly failures: ReadonlyMap<ManagedUnit, UnitFailures | undefined>;
-  /** Batches only, each item with its place. */
+  /** Batches only: one entry per item, with its index. */
   readonly oneByOne: boolean;
 };
 
@@ -117,17 +115,18 @@ function resultsJson(workflows: readonly ManagedWorkflow[], parts: Parts): strin
   return `{"results":{${results.join(',')}}}`;
 }
 
-/** What fits into one answer is the answer, unless a part was asked for. */
+/** The whole JSON if it fits into one reply and no part was requested. */
 function inParts(json: string, part: number | undefined): Outcome<string> {
   const parts = Math.max(1, Math.ceil(json.length / partCharacters));
   if (parts === 1 && part === undefined) return success(json);
-  const wanted = part ?? 0;
-  if (wanted >= parts) return failure('BAD_ARGUMENT', `the result has ${parts} parts`);
-  const slice = json.slice(wanted * partCharacters, (wanted + 1) * partCharacters);
-  return success(JSON.stringify({ part: wanted, parts, json: slice }));
+  const requested = part ?? 0;
+  if (requested >= parts)
+    return failure('BAD_ARGUMENT', `part ${requested} does not exist: the result has ${parts} parts`);
+  const slice = json.slice(requested * partCharacters, (requested + 1) * partCharacters);
+  return success(JSON.stringify({ part: requested, parts, json: slice }));
 }
 
-/** JSON of what a workflow gave; undefined if it gave nothing. */
+/** The output of a workflow as JSON; undefined without output. */
 function outputOf(workflow: ManagedWorkflow, { outputs, failures, oneByOne }: Parts): string | undefined {
   const { foundUnit, units, facts, plan } = workflow;
   const textOf = (unit: ManagedUnit): string | undefined => jsonTextOf(outputs.get(unit));

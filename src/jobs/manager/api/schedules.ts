@@ -1,8 +1,8 @@
 /**
- * Runs cron schedules. A firing and its job commit together, so a time fires at most once. Missed times fire once,
- * late; skips while the last job is open.
+ * Owns the cron schedules. A firing and its job commit together, so a time fires at most once. Missed times fire once,
+ * late; a firing is skipped while the last job is open.
  */
-import { type Outcome, RemusterError, failure, success } from '../../../base/errors.ts';
+import { type Done, RemusterError, failure, success } from '../../../base/errors.ts';
 import { type JobRequest, isTerminalStatus } from '../../job-types.ts';
 import { jobKeys } from '../../job-keys.ts';
 import { jobLimits } from '../../limits.ts';
@@ -11,7 +11,6 @@ import { type CronSpec, nextCronTime, parseCron } from '../submission/cron.ts';
 import type { ManagedJob } from '../model/managed-job.ts';
 import type { ManagerState } from '../state/manager-state.ts';
 
-type Answer = (outcome: Outcome<string>) => void;
 type Schedule = {
   readonly hash: string;
   record: ScheduleRecord;
@@ -22,17 +21,17 @@ type Schedule = {
 
 export type SchedulePorts = {
   readonly hashOf: (submitter: string, name: string) => string;
-  /** Makes the job; undefined if there is no room for it. */
-  readonly submit: (words: string, submitter: string) => ManagedJob | undefined;
+  /** Creates the job; undefined if the job store is full. */
+  readonly submit: (requestJson: string, submitter: string) => ManagedJob | undefined;
 };
 
 export class Schedules {
-  readonly #office: ManagerState;
+  readonly #state: ManagerState;
   readonly #ports: SchedulePorts;
   readonly #schedules = new Map<string, Schedule>();
 
-  constructor(office: ManagerState, ports: SchedulePorts) {
-    this.#office = office;
+  constructor(state: ManagerState, ports: SchedulePorts) {
+    this.#state = state;
     this.#ports = ports;
   }
 
@@ -54,36 +53,42 @@ export class Schedules {
     return this.#schedules.size === 0;
   }
 
-  /** Bundles that are still needed. */
+  /** The requests of all schedules, whose bundles are still needed. */
   *requests(): Generator<string> {
     for (const { record } of this.#schedules.values()) yield record.requestJson;
   }
 
-  /** The same name again with the same content is the same schedule. */
-  add(request: JobRequest, requestJson: string, submitter: string, answer: Answer): void {
+  /** The same name with the same content is the same schedule. */
+  add(request: JobRequest, requestJson: string, submitter: string, reply: Done<string>): void {
     const name = request.idempotencyKey as string;
     const hash = this.#ports.hashOf(submitter, name);
     const known = this.#schedules.get(hash);
     if (known !== undefined && known.record.requestJson !== requestJson)
-      return answer(failure('PRECONDITION', `there is a schedule ${JSON.stringify(name)} with other content`, 'no'));
+      return reply(
+        failure(
+          'PRECONDITION',
+          `a schedule ${JSON.stringify(name)} with other content exists: delete it first or use another key`,
+          'no',
+        ),
+      );
     if (known === undefined && this.#schedules.size >= jobLimits.schedulesMax)
-      throw new RemusterError('CAPACITY', `${jobLimits.schedulesMax} schedules are kept already`);
+      throw new RemusterError('CAPACITY', `there are ${jobLimits.schedulesMax} schedules: delete one first`);
     const cron = parseCron(request.cron as string);
-    const firedWallMs = this.#office.wallMs;
+    const firedWallMs = this.#state.wallMs;
     const record = { name, submitter, cron: request.cron as string, requestJson, firedWallMs, lastJob: undefined };
     const nextWallMs = nextCronTime(cron, firedWallMs) ?? Infinity;
     const schedule = known ?? { hash, record, cron, nextWallMs, isStored: false };
     this.#schedules.set(hash, schedule);
     this.#store(schedule, () => {
-      answer(success(JSON.stringify({ jobId: `schedule:${name}`, status: 'SUBMITTED', isNew: known === undefined })));
+      reply(success(JSON.stringify({ jobId: `schedule:${name}`, status: 'SUBMITTED', isNew: known === undefined })));
     });
   }
 
-  remove(name: string, submitter: string, answer: Answer): void {
+  remove(name: string, submitter: string, reply: Done<string>): void {
     const hash = this.#ports.hashOf(submitter, name);
     if (!this.#schedules.delete(hash))
-      return answer(failure('UNKNOWN_JOB', `${submitter} has no schedule ${JSON.stringify(name)}`));
-    this.#office.commits.remove(jobKeys.schedule(hash), () => answer(success(JSON.stringify({ name }))));
+      return reply(failure('UNKNOWN_JOB', `${submitter} has no schedule ${JSON.stringify(name)}`));
+    this.#state.commits.remove(jobKeys.schedule(hash), () => reply(success(JSON.stringify({ name }))));
   }
 
   list(): readonly unknown[] {
@@ -98,14 +103,14 @@ export class Schedules {
   }
 
   tick(): void {
-    const { wallMs } = this.#office;
+    const { wallMs } = this.#state;
     for (const schedule of this.#schedules.values())
       if (schedule.isStored && schedule.nextWallMs <= wallMs) this.#fire(schedule, wallMs);
   }
 
   #fire(schedule: Schedule, wallMs: number): void {
     const { record, cron } = schedule;
-    const before = record.lastJob === undefined ? undefined : this.#office.jobs.get(record.lastJob);
+    const before = record.lastJob === undefined ? undefined : this.#state.jobs.get(record.lastJob);
     const isFree = before === undefined || isTerminalStatus(before.status);
     const job = isFree ? this.#ports.submit(record.requestJson, record.submitter) : undefined;
     schedule.record = { ...record, firedWallMs: wallMs, lastJob: job?.id ?? record.lastJob };
@@ -114,14 +119,14 @@ export class Schedules {
   }
 
   #store(schedule: Schedule, stored: () => void): void {
-    this.#office.commits.put(jobKeys.schedule(schedule.hash), encodeSchedule(schedule.record), () => {
+    this.#state.commits.put(jobKeys.schedule(schedule.hash), encodeSchedule(schedule.record), () => {
       schedule.isStored = true;
       stored();
     });
   }
 }
 
-/** A schedule that cannot be parsed stays where it is: removing what is not understood would lose it. */
+/** A schedule that this version cannot parse stays stored, so that another version can use it. */
 function cronOf(text: string): CronSpec | undefined {
   try {
     return parseCron(text);

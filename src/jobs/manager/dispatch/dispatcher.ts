@@ -1,6 +1,6 @@
 /**
- * Assigns units to workers, gang-scheduled where a workflow needs several cores. Records an assignment first, sends it
- * after, resends until answered.
+ * Assigns units to workers, gang-scheduled if a workflow needs several cores at a time. An assignment is recorded
+ * before it is sent, and resent until the worker replies.
  */
 import { BoundedLru } from '../../../base/collections/bounded-lru.ts';
 import { type Outcome, isRemusterError } from '../../../base/errors.ts';
@@ -14,114 +14,117 @@ import { unitsPerCore } from '../state/worker-selector.ts';
 import { usableCores } from '../model/unit-split.ts';
 import { jobLimits } from '../../limits.ts';
 
-/** A workflow that waits for so long is not passed by others any more. */
-const patienceMs = 5_000;
-const passedMax = 64;
+/** A workflow that has waited this long for its cores is not overtaken any more. */
+const overtakeMsMax = 5_000;
+const skippedMax = 64;
 const shortMs = 20;
 const quickMs = 2;
 const resendMs = 300;
-const restMs = 250;
+const backoffMs = 250;
 const messageBytesMax = 8_000_000;
-const orderBytesMax = 10_000_000;
-const codesMax = 256;
-/** Refusals that say nothing about the unit. */
-const harmless: ReadonlySet<string> = new Set(['CAPACITY', 'DRAINED', 'CANCELLED', 'FENCED', 'NOT_LEADER']);
+const specBytesMax = 10_000_000;
+const bundlesMax = 256;
+/** Refusals that depend on the worker and not on the unit. */
+const workerCodes: ReadonlySet<string> = new Set(['CAPACITY', 'DRAINED', 'CANCELLED', 'FENCED', 'NOT_LEADER']);
 
 export class Dispatcher {
-  readonly #office: ManagerState;
-  readonly #broken: (run: ActiveAssignment, code: string, why: string) => void;
-  /** Messages to workers that are under way. */
-  readonly #sent = new Map<number, { readonly seat: WorkerSession; readonly runs: readonly ActiveAssignment[] }>();
-  /** By bundle: how long its units took of late. */
-  readonly #paces = new BoundedLru<string, number>(codesMax);
+  readonly #state: ManagerState;
+  readonly #failed: (assignment: ActiveAssignment, code: string, message: string) => void;
+  /** Messages without a reply. */
+  readonly #sent = new Map<
+    number,
+    { readonly session: WorkerSession; readonly assignments: readonly ActiveAssignment[] }
+  >();
+  /** Moving average of the durations of units, by bundle. */
+  readonly #durationsMs = new BoundedLru<string, number>(bundlesMax);
   #nextId = 1;
 
-  /** `broken`: a worker can do nothing with what it got, which counts as an attempt. */
-  constructor(office: ManagerState, broken: (run: ActiveAssignment, code: string, why: string) => void) {
-    this.#office = office;
-    this.#broken = broken;
+  /** `failed`: the worker cannot assignment the unit, which counts as an attempt. */
+  constructor(state: ManagerState, failed: (assignment: ActiveAssignment, code: string, message: string) => void) {
+    this.#state = state;
+    this.#failed = failed;
   }
 
   clear(): void {
     this.#sent.clear();
   }
 
-  recordDuration(bundle: string, tookMs: number): void {
-    const before = this.#paces.get(bundle);
-    this.#paces.set(bundle, before === undefined ? tookMs : before * 0.9 + tookMs * 0.1);
+  recordDuration(bundle: string, durationMs: number): void {
+    const before = this.#durationsMs.get(bundle);
+    this.#durationsMs.set(bundle, before === undefined ? durationMs : before * 0.9 + durationMs * 0.1);
   }
 
-  /** As many as there is room for. */
+  /** Assigns as many waiting units as the workers have capacity for. */
   dispatch(): void {
-    const { runQueue, selection, nowMs } = this.#office;
+    const { runQueue, selector, nowMs } = this.#state;
     if (runQueue.isEmpty()) return;
-    selection.refresh(nowMs);
-    if (!selection.hasCapacity()) return;
-    runQueue.dispatch((workflow) => this.#offer(workflow), passedMax);
+    selector.refresh(nowMs);
+    if (!selector.hasCapacity()) return;
+    runQueue.dispatch((workflow) => this.#offer(workflow), skippedMax);
   }
 
-  /** Why it waits; for people. */
+  /** Why the workflow waits, for display. */
   waitReason(workflow: ManagedWorkflow): string {
-    const { selection, nowMs, workers } = this.#office;
-    if (workflow.waiting.length === 0) return 'all of it is given';
-    selection.refresh(nowMs);
-    const [total, free] = [selection.totalCores(), selection.freeCores()];
+    const { selector, nowMs, workers } = this.#state;
+    if (workflow.waiting.length === 0) return 'all its units are assigned';
+    selector.refresh(nowMs);
+    const [total, free] = [selector.totalCores(), selector.freeCores()];
     const needs = this.#needs(workflow, total);
     const of = `${free} of ${total} cores are free`;
     if (workers.size === 0) return 'no worker has reported yet';
-    if (total === 0) return `none of ${workers.size} workers may take anything now`;
-    if (needs > total) return `needs ${needs} cores at one time, and all workers together have ${total}`;
-    if (needs > free) return needs === 1 ? `waits for a core: ${of}` : `needs ${needs} cores at one time: ${of}`;
-    return 'every worker with a free core failed this unit before, or others are first';
+    if (total === 0) return `none of ${workers.size} workers accepts units now`;
+    if (needs > total) return `needs ${needs} cores at a time, and all workers together have ${total}`;
+    if (needs > free) return needs === 1 ? `waits for a core: ${of}` : `needs ${needs} cores at a time: ${of}`;
+    return 'every worker with a free core failed this unit before, or other workflows are first';
   }
 
-  /** They are recorded: send them. */
-  sendRecorded(runs: readonly ActiveAssignment[]): void {
+  /** Sends assignments that are now recorded. */
+  sendRecorded(assignments: readonly ActiveAssignment[]): void {
     const bySeat = new Map<WorkerSession, ActiveAssignment[]>();
-    for (const run of runs) {
-      if (run.unit.assignment !== run || run.stopping !== undefined) continue;
-      const list = bySeat.get(run.worker);
-      if (list === undefined) bySeat.set(run.worker, [run]);
-      else list.push(run);
+    for (const assignment of assignments) {
+      if (assignment.unit.assignment !== assignment || assignment.stopping !== undefined) continue;
+      const list = bySeat.get(assignment.worker);
+      if (list === undefined) bySeat.set(assignment.worker, [assignment]);
+      else list.push(assignment);
     }
-    for (const [seat, list] of bySeat) this.#sendTo(seat, list);
+    for (const [session, list] of bySeat) this.#sendTo(session, list);
   }
 
-  /** What was not answered, to whoever may still have it. */
-  resendUnanswered(seat: WorkerSession): void {
-    const { nowMs } = this.#office;
-    if (seat.resendAtMs > nowMs) return;
-    seat.resendAtMs = Infinity;
-    const runs = [...seat.assignments].filter(
-      (run) => run.isRecorded && !run.isTaken && run.sentMs <= nowMs - resendMs,
+  /** Resends the assignments of this worker that it has not accepted. */
+  resendUnanswered(session: WorkerSession): void {
+    const { nowMs } = this.#state;
+    if (session.resendAtMs > nowMs) return;
+    session.resendAtMs = Infinity;
+    const assignments = [...session.assignments].filter(
+      (assignment) => assignment.isRecorded && !assignment.isAccepted && assignment.sentMs <= nowMs - resendMs,
     );
-    this.sendRecorded(runs);
+    this.sendRecorded(assignments);
   }
 
   onAssignReply(id: number, outcome: Outcome<JobMessage>): void {
     const sent = this.#sent.get(id);
     this.#sent.delete(id);
     if (sent === undefined) return;
-    const { seat, runs } = sent;
-    const { nowMs } = this.#office;
-    if (!outcome.ok || outcome.value.kind !== 'assignUnitsReply' || outcome.value.units.length !== runs.length) {
-      seat.resendAtMs = Math.min(seat.resendAtMs, nowMs + resendMs);
+    const { session, assignments } = sent;
+    const { nowMs } = this.#state;
+    if (!outcome.ok || outcome.value.kind !== 'assignUnitsReply' || outcome.value.units.length !== assignments.length) {
+      session.resendAtMs = Math.min(session.resendAtMs, nowMs + resendMs);
       return;
     }
     const { units } = outcome.value;
     for (let index = 0; index < units.length; index++) {
-      const { code, message: why } = units[index] as (typeof units)[number];
-      const run = runs[index] as ActiveAssignment;
-      if (run.unit.assignment !== run) continue;
-      if (code === undefined) this.markAccepted(run);
-      else this.#refused(run, code, why ?? '');
+      const { code, message } = units[index] as (typeof units)[number];
+      const assignment = assignments[index] as ActiveAssignment;
+      if (assignment.unit.assignment !== assignment) continue;
+      if (code === undefined) this.markAccepted(assignment);
+      else this.#onRefused(assignment, code, message ?? '');
     }
   }
 
-  /** The worker has it. */
-  markAccepted(run: ActiveAssignment): void {
-    run.isTaken = true;
-    const { unit } = run;
+  /** The worker reports that it has the attempt. */
+  markAccepted(assignment: ActiveAssignment): void {
+    assignment.isAccepted = true;
+    const { unit } = assignment;
     if (unit.state !== 'assigned') return;
     unit.state = 'running';
     const { workflow } = unit;
@@ -130,28 +133,28 @@ export class Dispatcher {
     if (job.status === 'DISPATCHING') job.status = 'RUNNING';
     else if (job.status !== 'RUNNING') return;
     job.hasUnpublishedChange = true;
-    this.#office.deferredStatus.add(job);
+    this.#state.deferredStatus.add(job);
   }
 
-  /** Nobody has it any more, and it goes on waiting. */
+  /** No worker has the unit: it waits again. */
   requeue(unit: ManagedUnit): void {
     const { workflow } = unit;
     unit.state = 'waiting';
     unit.liveProgress = undefined;
     workflow.waiting.push(unit);
-    this.#office.runQueue.add(workflow);
-    this.#office.commits.markUnit(unit);
+    this.#state.runQueue.add(workflow);
+    this.#state.commits.markUnit(unit);
   }
 
-  #refused(run: ActiveAssignment, code: string, why: string): void {
-    const { unit, worker, attempt } = run;
-    const { nowMs } = this.#office;
-    worker.backoffUntilMs = nowMs + restMs;
+  #onRefused(assignment: ActiveAssignment, code: string, message: string): void {
+    const { unit, worker, attempt } = assignment;
+    const { nowMs } = this.#state;
+    worker.backoffUntilMs = nowMs + backoffMs;
     if (code === 'DRAINED') worker.draining = true;
-    if (run.stopping !== undefined) return;
-    if (!harmless.has(code)) return this.#broken(run, code, why);
+    if (assignment.stopping !== undefined) return;
+    if (!workerCodes.has(code)) return this.#failed(assignment, code, message);
     attempt.outcome = 'refused';
-    worker.assignments.delete(run);
+    worker.assignments.delete(assignment);
     unit.assignment = undefined;
     unit.workflow.active -= 1;
     this.requeue(unit);
@@ -161,48 +164,48 @@ export class Dispatcher {
     return facts.batch === undefined ? coresToStart : Math.min(coresToStart, Math.max(1, total));
   }
 
-  #offer(workflow: ManagedWorkflow): 'taken' | 'passed' | 'stop' {
-    const { selection, runQueue, nowMs } = this.#office;
-    if (!workflow.areUnitsRecorded) return 'passed';
+  #offer(workflow: ManagedWorkflow): 'dispatched' | 'skipped' | 'stop' {
+    const { selector, runQueue, nowMs } = this.#state;
+    if (!workflow.areUnitsRecorded) return 'skipped';
     const cores = workflow.phase === 'work' ? usableCores(workflow) : 1;
     if (workflow.waiting.length === 0 || workflow.active >= cores) {
       runQueue.delete(workflow);
-      return 'passed';
+      return 'skipped';
     }
-    const total = selection.totalCores();
+    const total = selector.totalCores();
     const needs = this.#needs(workflow, total);
     if (needs > 1) {
-      if (selection.freeCores() < needs) {
-        const isReserved = needs <= total && nowMs >= workflow.readyMs + patienceMs;
-        return isReserved ? 'stop' : 'passed';
+      if (selector.freeCores() < needs) {
+        const isReserved = needs <= total && nowMs >= workflow.readyMs + overtakeMsMax;
+        return isReserved ? 'stop' : 'skipped';
       }
     }
     const perCore = needs === 1 ? this.#perCore(workflow) : unitsPerCore.long;
-    if (perCore === unitsPerCore.long && selection.freeCores() === 0) return 'passed';
-    let given = 0;
-    for (; given < needs; given++) {
+    if (perCore === unitsPerCore.long && selector.freeCores() === 0) return 'skipped';
+    let assigned = 0;
+    for (; assigned < needs; assigned++) {
       const unit = workflow.waiting.at(-1);
-      const seat = unit === undefined ? undefined : selection.pick(unit, perCore);
-      if (unit === undefined || seat === undefined) break;
+      const session = unit === undefined ? undefined : selector.pick(unit, perCore);
+      if (unit === undefined || session === undefined) break;
       workflow.waiting.pop();
-      this.#give(unit, seat);
+      this.#assign(unit, session);
     }
-    if (given === 0) return 'passed';
+    if (assigned === 0) return 'skipped';
     workflow.coresToStart = 1;
     if (workflow.waiting.length === 0 || workflow.active >= cores) runQueue.delete(workflow);
-    return 'taken';
+    return 'dispatched';
   }
 
-  /** What is over in a moment may wait at a worker, the shorter the more of it. */
+  /** Short units may queue at a worker: the shorter, the more. */
   #perCore(workflow: ManagedWorkflow): number {
     if (workflow.phase !== 'whole' && workflow.facts.batch === undefined) return unitsPerCore.long;
-    // Noted by each unit that ends: a look need not keep it alive.
-    const paceMs = this.#paces.peek(workflow.job.request.bundle) ?? Infinity;
-    return paceMs <= quickMs ? unitsPerCore.quick : paceMs <= shortMs ? unitsPerCore.short : unitsPerCore.long;
+    // `peek`: only ends of units keep an entry from eviction.
+    const averageMs = this.#durationsMs.peek(workflow.job.request.bundle) ?? Infinity;
+    return averageMs <= quickMs ? unitsPerCore.quick : averageMs <= shortMs ? unitsPerCore.short : unitsPerCore.long;
   }
 
-  #give(unit: ManagedUnit, worker: WorkerSession): void {
-    const { commits, nowMs, managerClockMs, wallMs } = this.#office;
+  #assign(unit: ManagedUnit, worker: WorkerSession): void {
+    const { commits, nowMs, managerClockMs, wallMs } = this.#state;
     const { workflow } = unit;
     const { job } = workflow;
     unit.attempts = prunedAttempts(unit.attempts);
@@ -212,29 +215,29 @@ export class Dispatcher {
       name: worker.name,
       generation: worker.generation,
       attempt: (last?.attempt ?? 0) + 1,
-      fence: this.#office.nextFence(last?.fence),
+      fence: this.#state.nextFence(last?.fence),
       outcome: 'running',
     };
-    const run: ActiveAssignment = {
+    const assignment: ActiveAssignment = {
       unit,
       attempt,
       worker,
-      isTaken: false,
+      isAccepted: false,
       isRecorded: false,
       sentMs: nowMs,
       missedHeartbeats: 0,
       stopping: undefined,
     };
-    // No list with room for more than one: most stay the only ones.
+    // A new list without spare capacity: most units have one attempt.
     unit.attempts = unit.attempts.length === 0 ? [attempt] : [...unit.attempts, attempt];
-    unit.assignment = run;
+    unit.assignment = assignment;
     unit.state = 'assigned';
-    worker.assignments.add(run);
+    worker.assignments.add(assignment);
     workflow.active += 1;
     if (workflow.status === 'PENDING') {
       workflow.status = 'ASSIGNED';
       workflow.startedMs = managerClockMs;
-      workflow.pace = { ...workflow.pace, atMs: nowMs };
+      workflow.rateSample = { ...workflow.rateSample, atMs: nowMs };
       commits.markJob(job);
     }
     if (job.status === 'QUEUED') {
@@ -244,55 +247,59 @@ export class Dispatcher {
       commits.markJob(job);
     }
     job.hasUnpublishedChange = true;
-    commits.assign(run);
+    commits.assign(assignment);
   }
 
-  #sendTo(seat: WorkerSession, runs: readonly ActiveAssignment[]): void {
-    if (seat.address === undefined) {
-      seat.resendAtMs = Math.min(seat.resendAtMs, this.#office.nowMs + resendMs);
+  #sendTo(session: WorkerSession, assignments: readonly ActiveAssignment[]): void {
+    if (session.address === undefined) {
+      session.resendAtMs = Math.min(session.resendAtMs, this.#state.nowMs + resendMs);
       return;
     }
     let units: UnitAssignment[] = [];
     let sent: ActiveAssignment[] = [];
     let size = 0;
     const flush = (): void => {
-      if (sent.length > 0) this.#message(seat, units, sent);
+      if (sent.length > 0) this.#sendMessage(session, units, sent);
       [units, sent, size] = [[], [], 0];
     };
-    for (const run of runs) {
-      const order = this.#orderOf(run);
-      if (order === undefined) continue;
-      if (sent.length === jobLimits.unitsInMessageMax || size + order.length > messageBytesMax) flush();
-      run.sentMs = this.#office.nowMs;
-      units.push(givenUnit(run, order, this.#perCore(run.unit.workflow) > 1));
-      sent.push(run);
-      size += order.length;
+    for (const assignment of assignments) {
+      const spec = this.#specOf(assignment);
+      if (spec === undefined) continue;
+      if (sent.length === jobLimits.unitsInMessageMax || size + spec.length > messageBytesMax) flush();
+      assignment.sentMs = this.#state.nowMs;
+      units.push(toUnitAssignment(assignment, spec, this.#perCore(assignment.unit.workflow) > 1));
+      sent.push(assignment);
+      size += spec.length;
     }
     flush();
   }
 
-  /** Undefined: nobody could be sent it, and that was said. */
-  #orderOf(run: ActiveAssignment): Uint8Array | undefined {
+  /** Undefined if the spec is too large; then the failure is reported. */
+  #specOf(assignment: ActiveAssignment): Uint8Array | undefined {
     try {
-      const order = unitSpecBytes(run.unit);
-      if (order.length <= orderBytesMax) return order;
+      const spec = unitSpecBytes(assignment.unit);
+      if (spec.length <= specBytesMax) return spec;
     } catch (error) {
       if (!isRemusterError(error)) throw error;
     }
-    this.#broken(run, 'TOO_LARGE', 'its items, its data and its context are too large to be sent');
+    this.#failed(assignment, 'TOO_LARGE', `its items, data and context have more than ${specBytesMax} bytes`);
     return undefined;
   }
 
-  #message(seat: WorkerSession, units: readonly UnitAssignment[], runs: readonly ActiveAssignment[]): void {
-    const { effects, term } = this.#office;
+  #sendMessage(
+    session: WorkerSession,
+    units: readonly UnitAssignment[],
+    assignments: readonly ActiveAssignment[],
+  ): void {
+    const { effects, term } = this.#state;
     const id = this.#nextId++;
-    this.#sent.set(id, { seat, runs });
-    const message = { kind: 'assignUnits', term, generation: seat.generation, units } as const;
-    effects.push({ kind: 'give', id, to: seat.address as NonNullable<WorkerSession['address']>, message });
+    this.#sent.set(id, { session, assignments });
+    const message = { kind: 'assignUnits', term, generation: session.generation, units } as const;
+    effects.push({ kind: 'assign', id, to: session.address as NonNullable<WorkerSession['address']>, message });
   }
 }
 
-function givenUnit({ unit, attempt }: ActiveAssignment, spec: Uint8Array, mayWait: boolean): UnitAssignment {
+function toUnitAssignment({ unit, attempt }: ActiveAssignment, spec: Uint8Array, mayWait: boolean): UnitAssignment {
   const { workflow, number } = unit;
   return {
     job: workflow.job.id,

@@ -1,4 +1,4 @@
-/** Builds the UnitSpec of a unit from recorded data only, so every attempt under every leader gets the same bytes. */
+/** Builds the UnitSpec of a unit from recorded data only: every attempt under every leader gets the same bytes. */
 import { jobLimits } from '../../limits.ts';
 import { type UnitSpec, encodeUnitSpecMessage } from '../../unit-spec.ts';
 import { bytesOf } from '../submission/field-checks.ts';
@@ -35,7 +35,7 @@ export function unitSpecBytes(unit: ManagedUnit): Uint8Array {
   });
 }
 
-/** JSON: what the workflows before it gave, by name; what is too large is left out. */
+/** JSON: results of the workflows before this one, by name; one that is too large is left out. */
 function contextOf(workflow: ManagedWorkflow): string {
   const { after } = workflow.facts;
   if (after.length === 0) return '{}';
@@ -76,7 +76,7 @@ function sharesOf({ workflow, number, phase }: ManagedUnit): Shares {
   return { users: undefined, iterations: undefined, items: share };
 }
 
-/** Different for each unit, the same for each attempt. */
+/** Differs between units, equal for all attempts of a unit. */
 function seedOf(seed: number, workflow: number, unit: number): number {
   let mixed = (seed ^ Math.floor(seed / 2 ** 32)) | 0;
   for (const part of [workflow + 1, unit + 1]) {

@@ -1,4 +1,6 @@
-/** Asks workers to stop attempts and resends until confirmed or the lease has expired. Only then is the core free. */
+/**
+ * Asks workers to stop attempts, and resends until the worker confirms. A core is free only after that or its lease.
+ */
 import type { Outcome } from '../../../base/errors.ts';
 import type { AttemptId, JobMessage } from '../../../messages/jobs.ts';
 import { assignedAttemptId } from './dispatcher.ts';
@@ -6,21 +8,24 @@ import type { ActiveAssignment, StopReason } from '../model/managed-job.ts';
 import type { ManagerState } from '../state/manager-state.ts';
 import type { WorkerSession } from '../model/worker-table.ts';
 
-const restopMs = 500;
-const namesMax = 1_000;
+const resendMs = 500;
+const attemptsMax = 1_000;
 
 export class UnitStopper {
-  readonly #office: ManagerState;
-  readonly #over: (run: ActiveAssignment) => void;
-  readonly #sent = new Map<number, { readonly seat: WorkerSession; readonly runs: readonly ActiveAssignment[] }>();
-  /** Workers that are to be asked at the end of this step. */
+  readonly #state: ManagerState;
+  readonly #stopped: (assignment: ActiveAssignment) => void;
+  readonly #sent = new Map<
+    number,
+    { readonly session: WorkerSession; readonly assignments: readonly ActiveAssignment[] }
+  >();
+  /** Workers to send to at the end of this step. */
   readonly #pending = new Set<WorkerSession>();
   #nextId = 1;
 
-  /** `over`: that attempt surely runs no longer. */
-  constructor(office: ManagerState, over: (run: ActiveAssignment) => void) {
-    this.#office = office;
-    this.#over = over;
+  /** `stopped`: the worker confirmed that the attempt does not assignment. */
+  constructor(state: ManagerState, stopped: (assignment: ActiveAssignment) => void) {
+    this.#state = state;
+    this.#stopped = stopped;
   }
 
   clear(): void {
@@ -28,58 +33,58 @@ export class UnitStopper {
     this.#sent.clear();
   }
 
-  /** From now on it counts for nothing. What was never sent is over when its recording has ended. */
-  stop(run: ActiveAssignment, why: StopReason): void {
-    run.stopping ??= why;
-    if (!run.isRecorded) return;
-    run.worker.resendStopAtMs = Math.min(run.worker.resendStopAtMs, this.#office.nowMs);
-    this.#pending.add(run.worker);
+  /** Its result does not count from now on. One that is not recorded yet is never sent and ends with its commit. */
+  stop(assignment: ActiveAssignment, reason: StopReason): void {
+    assignment.stopping ??= reason;
+    if (!assignment.isRecorded) return;
+    assignment.worker.resendStopAtMs = Math.min(assignment.worker.resendStopAtMs, this.#state.nowMs);
+    this.#pending.add(assignment.worker);
   }
 
   sendPending(): void {
     if (this.#pending.size === 0) return;
-    for (const seat of this.#pending) this.sendTo(seat);
+    for (const session of this.#pending) this.sendTo(session);
     this.#pending.clear();
   }
 
-  /** Asks those workers that have something to end. */
-  sendTo(seat: WorkerSession): void {
-    const { nowMs, effects, term } = this.#office;
-    if (seat.resendStopAtMs > nowMs || seat.stopping) return;
-    seat.resendStopAtMs = Infinity;
-    if (seat.address === undefined) return this.#again(seat);
-    const runs: ActiveAssignment[] = [];
+  /** Sends the stop requests of this worker that are due: one reason per message. */
+  sendTo(session: WorkerSession): void {
+    const { nowMs, effects, term } = this.#state;
+    if (session.resendStopAtMs > nowMs || session.stopping) return;
+    session.resendStopAtMs = Infinity;
+    if (session.address === undefined) return this.#resendLater(session);
+    const assignments: ActiveAssignment[] = [];
     const units: AttemptId[] = [];
-    let why: StopReason | undefined;
-    for (const run of seat.assignments) {
-      if (run.stopping === undefined || !run.isRecorded) continue;
-      why ??= run.stopping;
-      if (run.stopping !== why || units.length === namesMax) {
-        seat.resendStopAtMs = nowMs;
+    let reason: StopReason | undefined;
+    for (const assignment of session.assignments) {
+      if (assignment.stopping === undefined || !assignment.isRecorded) continue;
+      reason ??= assignment.stopping;
+      if (assignment.stopping !== reason || units.length === attemptsMax) {
+        session.resendStopAtMs = nowMs;
         continue;
       }
-      runs.push(run);
-      units.push(assignedAttemptId(run));
+      assignments.push(assignment);
+      units.push(assignedAttemptId(assignment));
     }
-    if (why === undefined) return;
+    if (reason === undefined) return;
     const id = this.#nextId++;
-    seat.stopping = true;
-    this.#sent.set(id, { seat, runs });
-    effects.push({ kind: 'stop', id, to: seat.address, message: { kind: 'stopUnits', term, units, reason: why } });
+    session.stopping = true;
+    this.#sent.set(id, { session, assignments });
+    effects.push({ kind: 'stop', id, to: session.address, message: { kind: 'stopUnits', term, units, reason } });
   }
 
   onStopReply(id: number, outcome: Outcome<JobMessage>): void {
     const sent = this.#sent.get(id);
     this.#sent.delete(id);
     if (sent === undefined) return;
-    const { seat, runs } = sent;
-    seat.stopping = false;
-    if (!outcome.ok || outcome.value.kind !== 'stopUnitsReply') return this.#again(seat);
-    this.#pending.add(seat);
-    for (const run of runs) if (seat.assignments.has(run)) this.#over(run);
+    const { session, assignments } = sent;
+    session.stopping = false;
+    if (!outcome.ok || outcome.value.kind !== 'stopUnitsReply') return this.#resendLater(session);
+    this.#pending.add(session);
+    for (const assignment of assignments) if (session.assignments.has(assignment)) this.#stopped(assignment);
   }
 
-  #again(seat: WorkerSession): void {
-    seat.resendStopAtMs = Math.min(seat.resendStopAtMs, this.#office.nowMs + restopMs);
+  #resendLater(session: WorkerSession): void {
+    session.resendStopAtMs = Math.min(session.resendStopAtMs, this.#state.nowMs + resendMs);
   }
 }

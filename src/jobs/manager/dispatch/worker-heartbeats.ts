@@ -1,6 +1,6 @@
 /**
- * Handles worker heartbeats: renews the lease and reconciles the listed attempts. A new generation, an expired lease or
- * a gone process ends a session.
+ * Handles worker heartbeats: renews the lease and reconciles the listed attempts with the assignments. A new
+ * generation, an expired lease or proof that the process is gone ends a session; its units are retried elsewhere.
  */
 import { type Outcome, failure, success } from '../../../base/errors.ts';
 import type { NodeId } from '../../../base/ids.ts';
@@ -12,23 +12,23 @@ import type { WorkerReports } from './worker-reports.ts';
 import type { ManagerState } from '../state/manager-state.ts';
 import type { WorkerSession } from '../model/worker-table.ts';
 
-/** A worker that does not list what was sent a moment ago may not have had it when it wrote. */
+/** An assignment that was sent less than this before may have crossed the heartbeat on its way. */
 const crossingMs = 1_000;
-const restMs = 1_000;
-/** What only the worker itself could have said. */
-const told: ReadonlySet<string> = new Set(['completed', 'failed', 'returned']);
-/** What is missing was sent again so often, and did not come back. */
-const missedMax = 4;
+const backoffMs = 1_000;
+/** Outcomes that only the worker itself reports. */
+const reportedOutcomes: ReadonlySet<string> = new Set(['completed', 'failed', 'returned']);
+/** After this number of heartbeats without the attempt it is lost; until then it is resent. */
+const missedHeartbeatsMax = 4;
 
 export class WorkerHeartbeats {
-  readonly #office: ManagerState;
-  readonly #giving: Dispatcher;
-  readonly #news: WorkerReports;
+  readonly #state: ManagerState;
+  readonly #dispatcher: Dispatcher;
+  readonly #reports: WorkerReports;
 
-  constructor(office: ManagerState, giving: Dispatcher, news: WorkerReports) {
-    this.#office = office;
-    this.#giving = giving;
-    this.#news = news;
+  constructor(state: ManagerState, dispatcher: Dispatcher, reports: WorkerReports) {
+    this.#state = state;
+    this.#dispatcher = dispatcher;
+    this.#reports = reports;
   }
 
   onHeartbeat(
@@ -36,11 +36,11 @@ export class WorkerHeartbeats {
     message: JobMessageOf<'workerHeartbeat'>,
     reply: (outcome: Outcome<JobMessageOf<'workerHeartbeatReply'>>) => void,
   ): void {
-    const seat = this.#seat(from, message.generation);
-    if (!seat.ok) return reply(seat);
-    seat.value.address = { host: from.host, port: from.port };
-    const stop = this.#listed(seat.value, message);
-    const { term, options } = this.#office;
+    const session = this.#openSession(from, message.generation);
+    if (!session.ok) return reply(session);
+    session.value.address = { host: from.host, port: from.port };
+    const stop = this.#reconcile(session.value, message);
+    const { term, options } = this.#state;
     reply(success({ kind: 'workerHeartbeatReply', term, leaseMs: options.jobLeaseMs, stop }));
   }
 
@@ -49,57 +49,61 @@ export class WorkerHeartbeats {
     message: JobMessageOf<'reportUnits'>,
     reply: (outcome: Outcome<JobMessageOf<'reportUnitsAck'>>) => void,
   ): void {
-    const seat = this.#office.workers.get(from.id);
-    // Who did not report yet has no lease; its ends are told again after that.
-    if (seat === undefined || !seat.hasReported || seat.generation !== message.generation)
-      return reply(failure('PRECONDITION', 'report first', 'no'));
-    this.#news.applyReports(seat, message.reports, (answer) => reply(success(answer)));
+    const session = this.#state.workers.get(from.id);
+    // A worker without a heartbeat has no lease; it resends the ends after its first heartbeat.
+    if (session === undefined || !session.hasReported || session.generation !== message.generation)
+      return reply(failure('PRECONDITION', 'send a heartbeat before unit reports', 'no'));
+    this.#reports.applyReports(session, message.reports, (answer) => reply(success(answer)));
   }
 
-  /** Proof: that life runs no longer. */
+  /** Proof that the process of this generation has ended. */
   processGone(id: NodeId, generation: number): void {
-    const seat = this.#office.workers.get(id);
-    if (seat !== undefined && seat.generation <= generation) this.removeWorker(seat, 'its process is gone');
+    const session = this.#state.workers.get(id);
+    if (session !== undefined && session.generation <= generation) this.removeWorker(session, 'its process has ended');
   }
 
-  /** Everything that it had begins anew elsewhere. */
-  removeWorker(seat: WorkerSession, why: string): void {
-    this.#office.workers.close(seat);
-    for (const run of seat.assignments) this.#news.assignmentLost(run, why);
-    seat.assignments.clear();
+  /** Ends the session; all its assignments are lost. */
+  removeWorker(session: WorkerSession, reason: string): void {
+    this.#state.workers.close(session);
+    for (const assignment of session.assignments) this.#reports.assignmentLost(assignment, reason);
+    session.assignments.clear();
   }
 
-  /** It was never recorded that this worker has it, because the worker is not registered. */
-  revokeAssignment(run: ActiveAssignment, nowMs: number): void {
-    const { worker, unit } = run;
-    worker.backoffUntilMs = nowMs + restMs;
-    if (run.stopping !== undefined) return this.#news.assignmentStopped(run);
-    worker.assignments.delete(run);
-    if (unit.assignment !== run) return;
+  /** Undoes an assignment whose commit was refused because the worker is not registered. */
+  revokeAssignment(assignment: ActiveAssignment, nowMs: number): void {
+    const { worker, unit } = assignment;
+    worker.backoffUntilMs = nowMs + backoffMs;
+    if (assignment.stopping !== undefined) return this.#reports.assignmentStopped(assignment);
+    worker.assignments.delete(assignment);
+    if (unit.assignment !== assignment) return;
     unit.assignment = undefined;
     unit.attempts.pop();
     unit.workflow.active -= 1;
-    this.#giving.requeue(unit);
+    this.#dispatcher.requeue(unit);
   }
 
-  #seat(from: Identity, generation: number): Outcome<WorkerSession> {
-    const { workers, nowMs } = this.#office;
+  #openSession(from: Identity, generation: number): Outcome<WorkerSession> {
+    const { workers, nowMs } = this.#state;
     const known = workers.get(from.id);
     if (known !== undefined && known.generation > generation)
-      return failure('FENCED', `generation ${known.generation} of ${from.name} is known`, 'no');
+      return failure(
+        'FENCED',
+        `generation ${generation} of ${from.name} is stale: generation ${known.generation} is known`,
+        'no',
+      );
     if (known?.generation === generation) return success(known);
-    if (known === undefined && workers.isFull()) return failure('CAPACITY', 'there are too many workers');
-    if (known !== undefined) this.removeWorker(known, 'it was started anew');
+    if (known === undefined && workers.isFull()) return failure('CAPACITY', 'the worker table is full');
+    if (known !== undefined) this.removeWorker(known, 'the worker restarted');
     return success(workers.open(from.id, from.name, generation, nowMs));
   }
 
-  /** Takes the report in; the answer is what the worker has to end. */
-  #listed(
-    seat: WorkerSession,
+  /** Compares the listed attempts with the assignments; returns the attempts that the worker must stop. */
+  #reconcile(
+    session: WorkerSession,
     { coresTotal, loadLevel: level, draining, isolation, attempts }: JobMessageOf<'workerHeartbeat'>,
   ): readonly AttemptId[] {
-    const { nowMs, jobs } = this.#office;
-    Object.assign(seat, {
+    const { nowMs, jobs } = this.#state;
+    Object.assign(session, {
       coresTotal,
       loadLevel: level,
       draining,
@@ -109,37 +113,45 @@ export class WorkerHeartbeats {
     });
     const listed = new Set<ActiveAssignment>();
     const stop: AttemptId[] = [];
-    for (const name of attempts) {
-      const workflow = jobs.get(name.job)?.workflows[name.workflow];
-      const unit = workflow === undefined ? undefined : findUnit(workflow, name.unit);
-      const run = unit?.assignment;
-      if (run?.worker === seat && isSame(run.attempt, name)) {
-        listed.add(run);
-        run.missedHeartbeats = 0;
-        if (run.stopping === undefined) this.#giving.markAccepted(run);
-        else stop.push(name);
-      } else if (unit === undefined || !isTold(unit, name)) stop.push(name);
+    for (const id of attempts) {
+      const workflow = jobs.get(id.job)?.workflows[id.workflow];
+      const unit = workflow === undefined ? undefined : findUnit(workflow, id.unit);
+      const assignment = unit?.assignment;
+      if (assignment?.worker === session && isSame(assignment.attempt, id)) {
+        listed.add(assignment);
+        assignment.missedHeartbeats = 0;
+        if (assignment.stopping === undefined) this.#dispatcher.markAccepted(assignment);
+        else stop.push(id);
+      } else if (unit === undefined || !isEndReported(unit, id)) stop.push(id);
     }
-    for (const run of seat.assignments) {
-      if (listed.has(run) || !run.isRecorded || run.stopping !== undefined || run.sentMs > nowMs - crossingMs) continue;
-      run.missedHeartbeats += 1;
-      if (run.missedHeartbeats < missedMax) {
-        run.isTaken = false;
-        seat.resendAtMs = nowMs;
-      } else this.#news.assignmentLost(run, 'it does not have it');
+    for (const assignment of session.assignments) {
+      if (
+        listed.has(assignment) ||
+        !assignment.isRecorded ||
+        assignment.stopping !== undefined ||
+        assignment.sentMs > nowMs - crossingMs
+      )
+        continue;
+      assignment.missedHeartbeats += 1;
+      if (assignment.missedHeartbeats < missedHeartbeatsMax) {
+        assignment.isAccepted = false;
+        session.resendAtMs = nowMs;
+      } else this.#reports.assignmentLost(assignment, 'the worker does not have the unit');
     }
-    this.#giving.resendUnanswered(seat);
+    this.#dispatcher.resendUnanswered(session);
     return stop;
   }
 }
 
-function isSame(attempt: Attempt, name: AttemptId): boolean {
-  return attempt.attempt === name.attempt && attempt.fence === name.fence;
+function isSame(attempt: Attempt, id: AttemptId): boolean {
+  return attempt.attempt === id.attempt && attempt.fence === id.fence;
 }
 
-/** Its end was told to us and is perhaps not recorded yet: the worker has to keep it until it hears so. */
-function isTold({ state, attempts }: ManagedUnit, name: AttemptId): boolean {
+/**
+ * True if the worker reported the end, which may not be recorded yet: the worker keeps it until the acknowledgement.
+ */
+function isEndReported({ state, attempts }: ManagedUnit, id: AttemptId): boolean {
   const last = attempts.at(-1);
-  if (last === undefined || !isSame(last, name)) return false;
-  return state === 'storing' || told.has(last.outcome);
+  if (last === undefined || !isSame(last, id)) return false;
+  return state === 'storing' || reportedOutcomes.has(last.outcome);
 }

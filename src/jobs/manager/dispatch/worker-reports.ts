@@ -1,8 +1,8 @@
 /**
- * Applies unit reports of workers. Only the current attempt counts; an end is taken once and acknowledged after its
- * commit.
+ * Applies unit reports of workers. Only the current attempt counts; an end is applied once and acknowledged only after
+ * its commit.
  */
-import type { JobMessageOf, UnitReport } from '../../../messages/jobs.ts';
+import type { AttemptId, JobMessageOf, UnitReport } from '../../../messages/jobs.ts';
 import { isTerminalStatus } from '../../job-types.ts';
 import { jobKeys } from '../../job-keys.ts';
 import { jobLimits } from '../../limits.ts';
@@ -20,13 +20,11 @@ import {
 } from '../model/managed-job.ts';
 import type { ManagerState } from '../state/manager-state.ts';
 import type { WorkerSession } from '../model/worker-table.ts';
-import { addSummary } from '../api/job-report.ts';
+import { mergeEncodedCounts } from '../../report/summary-codec.ts';
 import { keptFailures } from '../model/kept-failures.ts';
 import { retainOutput } from '../model/workflow-values.ts';
 
-type Name = JobMessageOf<'reportUnitsAck'>['acknowledged'][number];
-
-/** Errors of the code itself, or of what was asked: another worker would only repeat them. */
+/** Errors of user code or of the request: a retry on another worker would fail too. */
 const finalCodes: ReadonlySet<string> = new Set([
   'WORKFLOW_FAILED',
   'WORKFLOW_TIMEOUT',
@@ -36,224 +34,224 @@ const finalCodes: ReadonlySet<string> = new Set([
   'FORBIDDEN',
 ]);
 
-/** Of ends that are being written in parts, all together; more have to wait. */
+/** Size of all results that are being written in parts; further ends are not acknowledged and so resent. */
 const storingBytesMax = 64_000_000;
 
 export class WorkerReports {
-  readonly #office: ManagerState;
-  readonly #giving: Dispatcher;
-  readonly #flow: JobLifecycle;
+  readonly #state: ManagerState;
+  readonly #dispatcher: Dispatcher;
+  readonly #lifecycle: JobLifecycle;
   #storingBytes = 0;
 
-  constructor(office: ManagerState, giving: Dispatcher, flow: JobLifecycle) {
-    this.#office = office;
-    this.#giving = giving;
-    this.#flow = flow;
+  constructor(state: ManagerState, dispatcher: Dispatcher, lifecycle: JobLifecycle) {
+    this.#state = state;
+    this.#dispatcher = dispatcher;
+    this.#lifecycle = lifecycle;
   }
 
   clear(): void {
     this.#storingBytes = 0;
   }
 
-  /** Calls back when all ends in it are recorded. */
+  /** Calls back when all ends among the reports are recorded. */
   applyReports(
-    seat: WorkerSession,
-    news: readonly UnitReport[],
-    done: (answer: JobMessageOf<'reportUnitsAck'>) => void,
+    session: WorkerSession,
+    reports: readonly UnitReport[],
+    done: (ack: JobMessageOf<'reportUnitsAck'>) => void,
   ): void {
-    const acknowledged: Name[] = [];
-    const stop: Name[] = [];
+    const acknowledged: AttemptId[] = [];
+    const stop: AttemptId[] = [];
     let waits = 1;
     const recorded = (): void => {
       waits -= 1;
       if (waits === 0) done({ kind: 'reportUnitsAck', acknowledged, stop });
     };
-    for (const item of news) {
-      const { job, workflow, unit, attempt, fence, status } = item;
-      const name = { job, workflow, unit, attempt, fence };
+    for (const report of reports) {
+      const { status, attempt, fence } = report;
+      const id = { job: report.job, workflow: report.workflow, unit: report.unit, attempt, fence };
       const isEnd = status !== 'started' && status !== 'progress';
-      const known = this.#office.jobs.get(job);
-      const found = known?.workflows[workflow];
-      const place = found === undefined ? undefined : findUnit(found, unit);
-      const run = place?.assignment;
-      const isPresent = run !== undefined && run.worker === seat && isSame(run, item);
-      if (isPresent && isEnd) {
+      const job = this.#state.jobs.get(id.job);
+      const workflow = job?.workflows[id.workflow];
+      const unit = workflow === undefined ? undefined : findUnit(workflow, id.unit);
+      const assignment = unit?.assignment;
+      const isCurrent = assignment !== undefined && assignment.worker === session && isSame(assignment, report);
+      if (isCurrent && isEnd) {
         waits += 1;
-        if (this.#ended(run, item, recorded)) acknowledged.push(name);
+        if (this.#onEnd(assignment, report, recorded)) acknowledged.push(id);
         else waits -= 1;
-      } else if (isPresent) {
-        this.#progress(run, item);
-        if (run.stopping !== undefined) stop.push(name);
-      } else if (!isEnd) stop.push(name);
-      else if (place?.state !== 'storing') {
-        // Told again, or of an attempt that nobody waits for: what is known of it has to be recorded all the same.
-        acknowledged.push(name);
-        if (known !== undefined) {
+      } else if (isCurrent) {
+        this.#onProgress(assignment, report);
+        if (assignment.stopping !== undefined) stop.push(id);
+      } else if (!isEnd) stop.push(id);
+      else if (unit?.state !== 'storing') {
+        // A repeated end, or one of a superseded attempt: acknowledged once the state of the job is recorded.
+        acknowledged.push(id);
+        if (job !== undefined) {
           waits += 1;
-          this.#office.commits.onceJobCommitted(known, recorded);
+          this.#state.commits.onceJobCommitted(job, recorded);
         }
       }
     }
     recorded();
   }
 
-  /** That attempt was lost with its worker, or ended without an end that counts. */
-  assignmentLost(run: ActiveAssignment, why: string): void {
-    const { unit, attempt, worker } = run;
+  /** The attempt was lost with its worker. */
+  assignmentLost(assignment: ActiveAssignment, reason: string): void {
+    const { unit, attempt, worker } = assignment;
     const { workflow } = unit;
-    this.#letGo(run);
-    attempt.outcome = run.stopping === undefined ? 'lost' : 'cancelled';
-    if (run.stopping !== undefined) return this.#stopped(unit);
+    this.#release(assignment);
+    attempt.outcome = assignment.stopping === undefined ? 'lost' : 'cancelled';
+    if (assignment.stopping !== undefined) return this.#onStopped(unit);
     const { completed, failed } = unit.liveProgress ?? { completed: 0, failed: 0 };
     const counted = countedAttempts(unit);
-    const effect = `${placeOf(unit)} ${nextOf(unit, counted)}; ${completed + failed} ${itemWord(unit)} of the lost attempt are not counted`;
-    this.#office.addIncident(workflow.job, 'worker.lost', worker.name, effect);
-    this.#tell(run);
-    this.#office.commits.markJob(workflow.job);
-    this.#flow.retryUnit(unit, 'RUNNER_KILLED', `${worker.name}: ${why}`, counted);
+    const effect = `${unitText(unit)} ${retryText(unit, counted)}; ${completed + failed} ${itemsText(unit)} of the lost attempt do not count`;
+    this.#state.addIncident(workflow.job, 'worker.lost', worker.name, effect);
+    this.#emitAttempt(assignment);
+    this.#state.commits.markJob(workflow.job);
+    this.#lifecycle.retryUnit(unit, 'RUNNER_KILLED', `${worker.name}: ${reason}`, counted);
   }
 
-  /** Nobody can do anything with it, or this worker cannot. */
-  assignmentFailed(run: ActiveAssignment, code: string, why: string): void {
-    if (run.stopping !== undefined) return this.assignmentStopped(run);
-    this.#letGo(run);
-    run.attempt.outcome = 'failed';
-    this.#tell(run);
-    this.#office.commits.markUnit(run.unit);
-    if (finalCodes.has(code)) this.#flow.failUnit(run.unit, code, why);
-    else this.#failedThere(run, code, why);
+  /** The worker cannot assignment the unit. */
+  assignmentFailed(assignment: ActiveAssignment, code: string, message: string): void {
+    if (assignment.stopping !== undefined) return this.assignmentStopped(assignment);
+    this.#release(assignment);
+    assignment.attempt.outcome = 'failed';
+    this.#emitAttempt(assignment);
+    this.#state.commits.markUnit(assignment.unit);
+    if (finalCodes.has(code)) this.#lifecycle.failUnit(assignment.unit, code, message);
+    else this.#retryElsewhere(assignment, code, message);
   }
 
-  /** A run that was to end runs no longer. */
-  assignmentStopped(run: ActiveAssignment): void {
-    this.#letGo(run);
-    if (run.attempt.outcome === 'running') run.attempt.outcome = 'cancelled';
-    this.#stopped(run.unit);
+  /** An attempt that was asked to stop does not assignment any more. */
+  assignmentStopped(assignment: ActiveAssignment): void {
+    this.#release(assignment);
+    if (assignment.attempt.outcome === 'running') assignment.attempt.outcome = 'cancelled';
+    this.#onStopped(assignment.unit);
   }
 
-  #stopped(unit: ManagedUnit): void {
+  #onStopped(unit: ManagedUnit): void {
     const { workflow } = unit;
     if (unit.state === 'assigned' || unit.state === 'running') unit.state = 'cancelled';
     unit.liveProgress = undefined;
-    // Of a job that is over nothing is written any more.
-    if (!isTerminalStatus(workflow.job.status)) this.#office.commits.markUnit(unit);
-    this.#flow.afterUnitStopped(workflow);
+    // Nothing is written for a finished job.
+    if (!isTerminalStatus(workflow.job.status)) this.#state.commits.markUnit(unit);
+    this.#lifecycle.afterUnitStopped(workflow);
   }
 
-  /** The core is free, and the unit has no attempt. */
-  #letGo(run: ActiveAssignment): void {
-    const { unit, worker } = run;
-    worker.assignments.delete(run);
-    if (unit.assignment !== run) return;
+  /** Frees the core; the unit has no current attempt. */
+  #release(assignment: ActiveAssignment): void {
+    const { unit, worker } = assignment;
+    worker.assignments.delete(assignment);
+    if (unit.assignment !== assignment) return;
     unit.assignment = undefined;
     unit.workflow.active -= 1;
   }
 
-  #progress(run: ActiveAssignment, { status, completed, failed, summary }: UnitReport): void {
-    if (run.stopping !== undefined) return;
-    this.#giving.markAccepted(run);
-    const { unit } = run;
+  #onProgress(assignment: ActiveAssignment, { status, completed, failed, summary }: UnitReport): void {
+    if (assignment.stopping !== undefined) return;
+    this.#dispatcher.markAccepted(assignment);
+    const { unit } = assignment;
     if (status !== 'progress' || unit.state !== 'running') return;
-    // Counts of one attempt only grow: what is lower was overtaken on its way.
+    // Counts of an attempt only grow: a lower one is an older report that was overtaken.
     const { liveProgress: before } = unit;
     if (before !== undefined && completed + failed < before.completed + before.failed) return;
     unit.liveProgress = { completed, failed, summary: summary ?? before?.summary };
-    this.#office.markProgress(unit.workflow);
+    this.#state.markProgress(unit.workflow);
   }
 
-  /** False: not now, it will be told again. */
-  #ended(run: ActiveAssignment, item: UnitReport, recorded: () => void): boolean {
-    const { unit, attempt } = run;
+  /** False if the end cannot be applied now; the worker resends it. */
+  #onEnd(assignment: ActiveAssignment, report: UnitReport, recorded: () => void): boolean {
+    const { unit, attempt } = assignment;
     const { workflow } = unit;
     const { job } = workflow;
-    const { commits } = this.#office;
-    if (run.stopping !== undefined) {
-      this.assignmentStopped(run);
+    const { commits } = this.#state;
+    if (assignment.stopping !== undefined) {
+      this.assignmentStopped(assignment);
       commits.onceJobCommitted(job, recorded);
       return true;
     }
-    if (item.status === 'completed') return this.#completed(run, item, recorded);
-    this.#letGo(run);
-    // What may run once at most and has begun did not come back unharmed.
-    const isHarmed = unit.workflow.facts.maxRetries === 0 && item.durationMs !== undefined;
-    const isReturned = item.status === 'returned' && !isHarmed;
-    attempt.outcome = isReturned ? 'returned' : item.status === 'failed' ? 'failed' : 'cancelled';
-    this.#tell(run);
+    if (report.status === 'completed') return this.#onCompleted(assignment, report, recorded);
+    this.#release(assignment);
+    // At most once: a returned unit that has started must not assignment again.
+    const mustNotRetry = unit.workflow.facts.maxRetries === 0 && report.durationMs !== undefined;
+    const isReturned = report.status === 'returned' && !mustNotRetry;
+    attempt.outcome = isReturned ? 'returned' : report.status === 'failed' ? 'failed' : 'cancelled';
+    this.#emitAttempt(assignment);
     commits.markUnit(unit);
-    if (isReturned) this.#flow.retryUnit(unit, 'DRAINED', '', 0);
-    else this.#notDone(run, item);
+    if (isReturned) this.#lifecycle.retryUnit(unit, 'DRAINED', '', 0);
+    else this.#onNotCompleted(assignment, report);
     commits.onceUnitCommitted(unit, recorded);
     return true;
   }
 
-  #notDone(run: ActiveAssignment, { status, code, message: why }: UnitReport): void {
-    const { unit } = run;
-    const text = why ?? '';
-    if (status === 'failed' && code !== undefined && finalCodes.has(code)) return this.#flow.failUnit(unit, code, text);
+  #onNotCompleted(assignment: ActiveAssignment, { status, code, message = '' }: UnitReport): void {
+    const { unit } = assignment;
+    if (status === 'failed' && code !== undefined && finalCodes.has(code))
+      return this.#lifecycle.failUnit(unit, code, message);
     const cause = status === 'failed' ? 'RUNNER_KILLED' : status === 'returned' ? 'DRAINED' : 'CANCELLED';
-    this.#failedThere(run, code ?? cause, text);
+    this.#retryElsewhere(assignment, code ?? cause, message);
   }
 
-  /** Another worker may do better. */
-  #failedThere({ unit, worker }: ActiveAssignment, code: string, why: string): void {
+  /** Another worker may succeed. */
+  #retryElsewhere({ unit, worker }: ActiveAssignment, code: string, message: string): void {
     const { workflow } = unit;
     const type = code === 'RUNNER_KILLED' ? 'runner.killed' : 'unit.retried';
     const counted = countedAttempts(unit);
-    const effect = `${placeOf(unit)} ${nextOf(unit, counted)}: ${code} ${why}`;
-    this.#office.addIncident(workflow.job, type, worker.name, effect);
-    this.#office.commits.markJob(workflow.job);
-    this.#flow.retryUnit(unit, code, why, counted);
+    const effect = `${unitText(unit)} ${retryText(unit, counted)}: ${code} ${message}`;
+    this.#state.addIncident(workflow.job, type, worker.name, effect);
+    this.#state.commits.markJob(workflow.job);
+    this.#lifecycle.retryUnit(unit, code, message, counted);
   }
 
-  #completed(run: ActiveAssignment, item: UnitReport, recorded: () => void): boolean {
-    const { unit } = run;
+  #onCompleted(assignment: ActiveAssignment, report: UnitReport, recorded: () => void): boolean {
+    const { unit } = assignment;
     const { job } = unit.workflow;
-    const { summary, output, completed, failed, durationMs } = item;
-    const failures = keptFailures(unit.workflow, item);
-    const apartBytes = apartOf(summary) + apartOf(output) + apartOf(failures?.bytes);
-    if (apartBytes > 0 && this.#storingBytes + apartBytes > storingBytesMax) return false;
-    this.#letGo(run);
+    const { summary, output, completed, failed, durationMs } = report;
+    const failures = keptFailures(unit.workflow, report);
+    const outOfLineBytes = outOfLineSize(summary) + outOfLineSize(output) + outOfLineSize(failures?.bytes);
+    if (outOfLineBytes > 0 && this.#storingBytes + outOfLineBytes > storingBytesMax) return false;
+    this.#release(assignment);
     unit.workflow.failuresListed += failures?.count ?? 0;
     unit.workflow.failureSample ??= failures?.sample;
     if (unit.phase === 'whole' || unit.phase === 'work')
-      this.#giving.recordDuration(job.request.bundle, durationMs ?? 0);
+      this.#dispatcher.recordDuration(job.request.bundle, durationMs ?? 0);
     const end: UnitResult = {
       completed,
       failed,
       durationMs: durationMs ?? 0,
-      summary: apartOf(summary) === 0 ? summary : undefined,
-      output: apartOf(output) === 0 ? output : undefined,
-      failures: apartOf(failures?.bytes) === 0 ? failures?.bytes : undefined,
+      summary: outOfLineSize(summary) === 0 ? summary : undefined,
+      output: outOfLineSize(output) === 0 ? output : undefined,
+      failures: outOfLineSize(failures?.bytes) === 0 ? failures?.bytes : undefined,
       summaryBytes: summary?.length ?? 0,
       outputBytes: output?.length ?? 0,
       failuresBytes: failures?.bytes.length,
     };
-    if (apartBytes === 0) {
-      this.#settle(run, end, item, recorded);
+    if (outOfLineBytes === 0) {
+      this.#finish(assignment, end, report, recorded);
       return true;
     }
     unit.state = 'storing';
-    if (!this.#office.jobs.reserveOutOfLine(job, apartBytes)) {
-      run.attempt.outcome = 'failed';
-      this.#flow.failUnit(
+    if (!this.#state.jobs.reserveOutOfLine(job, outOfLineBytes)) {
+      assignment.attempt.outcome = 'failed';
+      this.#lifecycle.failUnit(
         unit,
         'TOO_LARGE',
-        'there is no room for what it gave: results of other jobs fill the registry',
+        `its results of ${outOfLineBytes} bytes do not fit: results of other jobs fill the registry`,
       );
-      this.#office.commits.onceUnitCommitted(unit, recorded);
+      this.#state.commits.onceUnitCommitted(unit, recorded);
       return true;
     }
-    this.#storingBytes += apartBytes;
-    this.#completing(job);
+    this.#storingBytes += outOfLineBytes;
+    this.#markCompleting(job);
     this.#store(unit, { summary, output, failures: failures?.bytes }, () => {
-      this.#storingBytes -= apartBytes;
+      this.#storingBytes -= outOfLineBytes;
       if (unit.state !== 'storing') return recorded();
-      this.#settle(run, end, item, recorded);
+      this.#finish(assignment, end, report, recorded);
     });
     return true;
   }
 
-  /** Its parts first; the record that names them after they are there. */
+  /** Writes the parts; the record that refers to them is written after. */
   #store(
     unit: ManagedUnit,
     { summary, output, failures }: Pick<UnitReport, 'summary' | 'output' | 'failures'>,
@@ -267,54 +265,54 @@ export class WorkerReports {
       if (waits === 0) stored();
     };
     for (const [kind, bytes] of [['s', summary] as const, ['o', output] as const, ['f', failures] as const]) {
-      if (bytes === undefined || apartOf(bytes) === 0) continue;
+      if (bytes === undefined || outOfLineSize(bytes) === 0) continue;
       for (let part = 0; part * jobLimits.partBytesMax < bytes.length; part++) {
         waits += 1;
         const from = part * jobLimits.partBytesMax;
         const slice = bytes.subarray(from, from + jobLimits.partBytesMax);
-        this.#office.commits.put(jobKeys.result(id, workflow.index, number, kind, part), slice, written);
+        this.#state.commits.put(jobKeys.result(id, workflow.index, number, kind, part), slice, written);
       }
     }
     written();
   }
 
-  #settle(run: ActiveAssignment, end: UnitResult, item: UnitReport, recorded: () => void): void {
-    const { unit, attempt } = run;
+  #finish(assignment: ActiveAssignment, end: UnitResult, report: UnitReport, recorded: () => void): void {
+    const { unit, attempt } = assignment;
     const { workflow } = unit;
     const { job } = workflow;
-    const { commits } = this.#office;
+    const { commits } = this.#state;
     unit.liveProgress = undefined;
     if (isTerminalStatus(job.status) || job.status === 'CANCELLING' || isWorkflowEnded(workflow) || isBroken(unit)) {
-      // It came too late to count.
+      // Too late to count.
       attempt.outcome = 'cancelled';
       unit.state = 'cancelled';
       commits.onceJobCommitted(job, recorded);
-      return this.#flow.afterUnitStopped(workflow);
+      return this.#lifecycle.afterUnitStopped(workflow);
     }
     attempt.outcome = 'completed';
     unit.state = 'done';
     unit.end = end;
-    retainOutput(workflow, unit, item.output);
-    if (workflow.watched !== undefined) addSummary(workflow.watched, item.summary);
+    retainOutput(workflow, unit, report.output);
+    if (workflow.watched !== undefined) mergeEncodedCounts(workflow.watched, report.summary);
     workflow.outputBytes += end.outputBytes;
-    this.#tell(run);
+    this.#emitAttempt(assignment);
     commits.markUnit(unit);
-    if (item.found === true && workflow.facts.batch?.firstOnly === true) this.#flow.markFound(unit);
-    if (end.failed > 0) this.#flow.stopOnFailure(workflow);
-    const { jobResultBytesMax } = this.#office.options;
+    if (report.found === true && workflow.facts.batch?.firstOnly === true) this.#lifecycle.markFound(unit);
+    if (end.failed > 0) this.#lifecycle.stopOnFailure(workflow);
+    const { jobResultBytesMax } = this.#state.options;
     if (workflow.outputBytes > jobResultBytesMax)
-      this.#flow.fail(
+      this.#lifecycle.fail(
         workflow,
         'TOO_LARGE',
-        `its results are more than ${jobResultBytesMax} bytes (jobResultBytesMax)`,
+        `its results have more than ${jobResultBytesMax} bytes: return less, or raise jobResultBytesMax`,
       );
-    this.#flow.unitCompleted(unit);
-    if (!isWorkflowEnded(workflow) && workflow.waiting.length > 0) this.#office.runQueue.add(workflow);
+    this.#lifecycle.unitCompleted(unit);
+    if (!isWorkflowEnded(workflow) && workflow.waiting.length > 0) this.#state.runQueue.add(workflow);
     commits.onceUnitCommitted(unit, recorded);
   }
 
-  /** All that is left of the job is being written. */
-  #completing(job: ManagedJob): void {
+  /** The job is COMPLETING if only results that are being written are left. */
+  #markCompleting(job: ManagedJob): void {
     for (const workflow of job.workflows) {
       if (isWorkflowEnded(workflow)) continue;
       if (workflow.phase === 'none' || workflow.phase === 'plan' || workflow.active > 0 || workflow.waiting.length > 0)
@@ -323,42 +321,42 @@ export class WorkerReports {
     }
     if (job.status !== 'DISPATCHING' && job.status !== 'RUNNING') return;
     job.status = 'COMPLETING';
-    this.#office.commits.markJob(job);
+    this.#state.commits.markJob(job);
   }
 
-  #tell({ unit, attempt }: ActiveAssignment): void {
-    // An attempt that went well is in the record of the job; what went wrong is worth an event.
+  #emitAttempt({ unit, attempt }: ActiveAssignment): void {
+    // Only attempts without success are events; the others are in the record of the job.
     if (attempt.outcome === 'completed') return;
     const { workflow } = unit;
-    this.#office.emit({
+    this.#state.emit({
       ...{ kind: 'workflow.attempt', job: workflow.job.id, workflow: workflow.facts.name, unit: unit.number },
       ...{ attempt: attempt.attempt, worker: attempt.name, outcome: attempt.outcome },
     });
   }
 }
 
-/** Larger ones lie apart from the record of the unit. */
-function apartOf(bytes: Uint8Array | undefined): number {
+/** The size of a result that is stored out of line, else 0. */
+function outOfLineSize(bytes: Uint8Array | undefined): number {
   return bytes === undefined || bytes.length <= inlineResultBytesMax ? 0 : bytes.length;
 }
 
-function isSame({ attempt }: ActiveAssignment, item: UnitReport): boolean {
-  return attempt.attempt === item.attempt && attempt.fence === item.fence;
+function isSame({ attempt }: ActiveAssignment, report: UnitReport): boolean {
+  return attempt.attempt === report.attempt && attempt.fence === report.fence;
 }
 
 function isBroken({ workflow, phase }: ManagedUnit): boolean {
   return phase !== 'finish' && (workflow.errorCode !== undefined || workflow.foundUnit !== undefined);
 }
 
-function placeOf({ number, phase, workflow }: ManagedUnit): string {
+function unitText({ number, phase, workflow }: ManagedUnit): string {
   const isPart = phase === 'work' || phase === 'whole';
   return `${isPart ? `unit ${number}` : `the ${phase}`} of ${workflow.facts.name}`;
 }
 
-function nextOf({ workflow }: ManagedUnit, counted: number): string {
-  return counted > workflow.facts.maxRetries ? 'is not tried again' : 'begins anew elsewhere';
+function retryText({ workflow }: ManagedUnit, counted: number): string {
+  return counted > workflow.facts.maxRetries ? 'is not retried' : 'is retried on another worker';
 }
 
-function itemWord({ workflow }: ManagedUnit): string {
+function itemsText({ workflow }: ManagedUnit): string {
   return workflow.facts.load === undefined ? 'items' : 'iterations';
 }

@@ -1,6 +1,6 @@
 /**
- * Puts the values and the failed items of a batch together: by place, with `{index, error}` where an item failed, or one
- * by one. Treats what units gave as untrusted. Keeps nothing.
+ * Joins the values and failed items of a batch, as a list by index or one by one, with `{index, error}` for a failed
+ * item. Treats the output of units as untrusted. Pure functions.
  */
 import { failuresMax } from '../../report/bounds.ts';
 import type { ItemError, UnitFailures } from '../../report/item-failures.ts';
@@ -8,26 +8,26 @@ import type { ManagedUnit, ManagedWorkflow } from './managed-job.ts';
 import { evenShare, itemCountOf } from './unit-split.ts';
 
 export type UnitResults = {
-  /** What the unit gave: JSON. */
+  /** Output of the unit: JSON. */
   readonly textOf: (unit: ManagedUnit) => string | undefined;
-  /** What the unit gave, if it is a list: parsed once, because lists are large and read several times. */
+  /** Output of the unit if it is a list; parsed once, because lists are large and read several times. */
   readonly valuesOf: (unit: ManagedUnit) => readonly unknown[] | undefined;
   readonly failuresOf: (unit: ManagedUnit) => UnitFailures | undefined;
 };
 
 type ItemEnd = { readonly index: number; readonly value?: unknown; readonly error?: ItemError };
 
-/** Places or items without a value; a result with more of them is not built: each may take a hundred bytes. */
+/** A result with more items without a value is not built, because each may take a hundred bytes. */
 const emptyItemsMax = 100_000;
 const notListed: ItemError = {
   name: 'NotListed',
-  message: `it failed, but at most ${failuresMax} failed items of a batch are listed`,
+  message: `it failed; a batch lists the errors of at most ${failuresMax} failed items`,
 };
-const notRun: ItemError = { name: 'NotRun', message: 'this item did not run: the batch ended before' };
+const notRun: ItemError = { name: 'NotRun', message: 'it did not run: the batch ended before' };
 
 /**
- * JSON of a list with a place for each item: null where it gave nothing, an error where it failed or never ran.
- * Undefined if more than `emptyItemsMax` places are without a value for their unit, or if it never began.
+ * JSON of a list with one entry per item: null without a value, an error if the item failed or never ran. Undefined if
+ * more than `emptyItemsMax` entries are without a value, or if the number of items is unknown.
  */
 export function resultsByPlace(workflow: ManagedWorkflow, results: UnitResults): string | undefined {
   if (workflow.units.every(({ end }) => end === undefined) && itemCountOf(workflow) === undefined) return undefined;
@@ -48,7 +48,7 @@ export function resultsByPlace(workflow: ManagedWorkflow, results: UnitResults):
   return `[${places.join(',')}]`;
 }
 
-/** What a search found: the output of its unit. Undefined for what is none. */
+/** The result of a search from the output of its unit; undefined if the output is invalid. */
 function foundItemOf(output: string | undefined): { readonly index: number; readonly value: unknown } | undefined {
   const found: unknown = output === undefined ? undefined : JSON.parse(output);
   if (typeof found !== 'object' || found === null || !('index' in found) || !('value' in found)) return undefined;
@@ -61,7 +61,7 @@ export function foundValueJson(output: string | undefined): string | undefined {
   return found && JSON.stringify(found.value);
 }
 
-/** The winner among the failed items: of others nothing is known. */
+/** The found item among the failed items; nothing is known of the others. */
 function searchResults({ units, foundUnit }: ManagedWorkflow, { textOf, failuresOf }: UnitResults): string {
   const ends = units.flatMap((unit): readonly ItemEnd[] => {
     const winner = unit.number === foundUnit ? foundItemOf(textOf(unit)) : undefined;
@@ -70,7 +70,7 @@ function searchResults({ units, foundUnit }: ManagedWorkflow, { textOf, failures
   return JSON.stringify(ends.toSorted((a, b) => a.index - b.index));
 }
 
-/** JSON of a list of `{index, value}` and `{index, error}`, in order; items that never ended are not in it. */
+/** JSON of a list of `{index, value}` and `{index, error}`, in order, without items that never ended. */
 export function resultsOneByOne(workflow: ManagedWorkflow, results: UnitResults): string {
   if (workflow.foundUnit !== undefined) return searchResults(workflow, results);
   const isEmpty = hasTooManyEmpty(workflow, results);
@@ -90,7 +90,7 @@ function hasTooManyEmpty(workflow: ManagedWorkflow, { valuesOf }: UnitResults): 
   return ended > emptyItemsMax && workflow.units.every((unit) => valuesOf(unit) === undefined);
 }
 
-/** With one unit only its code may know how many items there are. */
+/** With one unit the number of items may be known only from what has ended. */
 function shareOf(workflow: ManagedWorkflow, number: number, unit: ManagedUnit, results: UnitResults) {
   const items = itemCountOf(workflow);
   if (items !== undefined) return evenShare(items, number, workflow.units.length);

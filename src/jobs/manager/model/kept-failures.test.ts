@@ -11,7 +11,7 @@ const items = Array.from({ length: 600 }, (_, index) => ({
 const failures = encodeFailures({ runs: [{ from: 0, count: 600 }], items });
 const facts = batchTestFacts('one');
 
-test('a workflow lists 1,000 failed items and knows the places of all', () => {
+test('a workflow lists 1,000 failed items and keeps the indexes of all', () => {
   const all = keptFailures({ facts, failuresListed: 0 }, { failures });
   assert.deepEqual([all?.count, all?.bytes, all?.sample], [600, failures, 'Error: bad (a.ts:1)']);
   const some = keptFailures({ facts, failuresListed: 600 }, { failures });
@@ -21,7 +21,7 @@ test('a workflow lists 1,000 failed items and knows the places of all', () => {
   assert.equal(keptFailures({ facts, failuresListed: 1_000 }, { failures })?.count, 0);
 });
 
-test('what is no list of failed items, or comes from a load test, counts as none', () => {
+test('an invalid list of failed items, and one of a load test, counts as empty', () => {
   assert.equal(keptFailures({ facts, failuresListed: 0 }, { failures: undefined }), undefined);
   assert.equal(keptFailures({ facts, failuresListed: 0 }, { failures: new Uint8Array([7, 7, 7]) }), undefined);
   assert.equal(keptFailures({ facts: loadTestFacts('load'), failuresListed: 0 }, { failures }), undefined);

@@ -1,6 +1,6 @@
 /**
- * Bounds the failed items that a workflow lists: the 1,000 that are reported first, over all units, which need not be the first by place. Their number and
- * places are kept for all. A list that cannot be read counts as none.
+ * Bounds the failed items that a workflow lists: the 1,000 that are reported first, which need not be the first by
+ * index. The indexes of all failed items are kept. An unreadable list counts as empty.
  */
 import type { UnitReport } from '../../../messages/jobs.ts';
 import { failuresMax } from '../../report/bounds.ts';
@@ -10,7 +10,7 @@ import type { ManagedWorkflow } from './managed-job.ts';
 export type KeptFailures = {
   readonly bytes: Uint8Array;
   readonly count: number;
-  /** One of them, for people. */
+  /** One of the errors, for display. */
   readonly sample: string | undefined;
 };
 
@@ -24,9 +24,9 @@ export function keptFailures(
   if (read === undefined) return undefined;
   const { runs, items } = read;
   const sample = items[0] && failureText(items[0]);
-  const room = failuresMax - failuresListed;
-  if (items.length <= room) return { bytes, count: items.length, sample };
-  return { bytes: encodeFailures({ runs, items: items.slice(0, room) }), count: room, sample };
+  const left = failuresMax - failuresListed;
+  if (items.length <= left) return { bytes, count: items.length, sample };
+  return { bytes: encodeFailures({ runs, items: items.slice(0, left) }), count: left, sample };
 }
 
 function failureText({ error }: ItemFailure): string {

@@ -1,6 +1,6 @@
 /**
- * Owns the in-memory job, workflow, unit and assignment of the leading manager. At most one current assignment per
- * unit. Never changes state itself.
+ * Job, workflow, unit and assignment in the memory of the leading manager. A unit has at most one current assignment.
+ * Types and pure functions; the parts of the manager change the state.
  */
 import type { NodeId } from '../../../base/ids.ts';
 import {
@@ -27,19 +27,19 @@ export type Attempt = {
 
 export type StopReason = 'cancelled' | 'timeout' | 'superseded';
 
-/** One attempt that a worker has, or may have: it takes up a core of that worker until it surely does not run there. */
+/** An attempt that a worker runs or may run: it occupies a core of that worker until it surely does not run there. */
 export type ActiveAssignment = {
   readonly unit: ManagedUnit;
   readonly attempt: Attempt;
   readonly worker: WorkerSession;
-  /** The worker said that it has it. */
-  isTaken: boolean;
-  /** It was recorded that the worker has it: only then is it sent. */
+  /** The worker reported that it has the attempt. */
+  isAccepted: boolean;
+  /** The assignment is recorded; it is not sent before. */
   isRecorded: boolean;
   sentMs: number;
-  /** Reports in a row that do not name it although it was sent long before. */
+  /** Consecutive heartbeats that do not list it although it was sent long before. */
   missedHeartbeats: number;
-  /** Somebody wants it to end, and the worker has not confirmed that yet. */
+  /** Why it is being stopped; the worker has not confirmed yet. */
   stopping: StopReason | undefined;
 };
 
@@ -55,20 +55,20 @@ export type ManagedUnit = {
   readonly workflow: ManagedWorkflow;
   readonly number: number;
   readonly phase: UnitPhase;
-  /** `storing`: its end is here and is being written. */
+  /** `storing`: its result is being written. */
   state: 'waiting' | 'assigned' | 'running' | 'storing' | 'done' | 'failed' | 'cancelled';
   attempts: Attempt[];
   end: UnitResult | undefined;
-  /** The present attempt. */
+  /** The current attempt. */
   assignment: ActiveAssignment | undefined;
-  /** The latest progress of the present attempt. */
+  /** Latest progress of the current attempt. */
   liveProgress: LiveProgress | undefined;
-  /** What it gave, while that may be needed by others. */
+  /** Output of the unit, while later units or workflows may need it. */
   output: Uint8Array | undefined;
 };
 
 export type PlanResult = {
-  /** JSON of what setup gave. */
+  /** Result of setup: JSON. */
   readonly data: string | undefined;
   readonly list: readonly unknown[] | undefined;
 };
@@ -77,67 +77,67 @@ export type ManagedWorkflow = {
   readonly job: ManagedJob;
   readonly index: number;
   readonly facts: WorkflowFacts;
-  /** JSON of the facts, the same for all its units. */
+  /** JSON of the facts. */
   readonly factsText: string;
   status: WorkflowStatus;
   phase: WorkflowRecord['phase'];
-  /** Of `work` or `whole`. */
+  /** Units of phase `work` or `whole`. */
   units: ManagedUnit[];
   plan: ManagedUnit | undefined;
   finish: ManagedUnit | undefined;
-  /** Units of the present phase that nobody has, the next one last. */
+  /** Unassigned units of the current phase; the next one is the last. */
   waiting: ManagedUnit[];
-  /** Units of the present phase that a worker has. */
+  /** Units of the current phase with an assignment. */
   active: number;
   /** Units of `work` or `whole` that are done. */
   done: number;
-  /** Its units may be given: they were recorded. */
+  /** Units may be assigned only once it is recorded that they exist. */
   areUnitsRecorded: boolean;
-  /** So many cores at one time before the first unit of the phase is given; 1 after that. */
+  /** Cores needed at a time to assign the first unit of the phase; 1 after that. */
   coresToStart: number;
   readyMs: number;
   startedMs: number | undefined;
   endedMs: number | undefined;
   items: number | undefined;
   planned: PlanResult | undefined;
-  /** JSON of what those before it handed on; made when it is first needed. */
+  /** JSON of the values of the workflows before it; computed on first use. */
   context: string | undefined;
-  /** JSON of what it hands on; undefined while it is not over, or if it is too large. */
+  /** JSON that it passes to its dependents; undefined before its end and if it is too large. */
   value: string | undefined;
   errorCode: string | undefined;
   errorMessage: string | undefined;
   foundUnit: number | undefined;
-  /** Of all its units together. */
+  /** Outputs of all units together. */
   outputBytes: number;
-  /** Failed items that its units list: at most `failuresMax`. */
+  /** 0 <= failuresListed <= failuresMax. */
   failuresListed: number;
-  /** The first failure that was reported to this leader, for people; a later leader may know of none. */
+  /** First failure that was reported to this leader, for display; a later leader may know none. */
   failureSample: string | undefined;
-  /** Bytes of outputs that are kept in memory to be handed on; undefined once they are too many. */
+  /** Size of the outputs in memory for dependents; undefined once it exceeds the limit. */
   retainedBytes: number | undefined;
-  /** What watchers have seen of ends; undefined while nobody watches. */
+  /** Merged counts of ended units, for watchers; undefined without a watcher so far. */
   watched: Summary | undefined;
-  /** For rates: when and how many the last time, and the rate of then. */
-  pace: { atMs: number; ended: number; ratePerSecond: number };
+  /** Last sample of the rate. */
+  rateSample: { atMs: number; ended: number; ratePerSecond: number };
 };
 
 export type ManagedJob = {
   readonly id: string;
-  /** Where its state is recorded. One text for all who ask: a new one would have to be hashed each time. */
+  /** Key of its state. One string per job, because a new string would be hashed on each use. */
   readonly stateKey: string;
   readonly submitter: string;
   readonly submittedWallMs: number;
-  /** In the time of the managers. */
+  /** On the manager clock. */
   readonly submittedMs: number;
   readonly seed: number;
   readonly key: string | undefined;
   readonly hash: string | undefined;
   readonly request: JobRequest;
-  /** As it came; empty once it is recorded. */
+  /** The request as submitted; empty once it is recorded. */
   requestJson: string;
   readonly requestBytes: number;
   status: JobStatus;
-  /** What others may know: recorded. */
+  /** The recorded status, which clients see. */
   recordedStatus: JobStatus;
   startedWallMs: number | undefined;
   endedWallMs: number | undefined;
@@ -147,20 +147,31 @@ export type ManagedJob = {
   errorMessage: string | undefined;
   workflows: readonly ManagedWorkflow[];
   readonly incidents: IncidentRecord[];
-  /** Its units lie in its state and not in blocks. */
+  /** Units are recorded in the state of the job, not in blocks. */
   readonly isInline: boolean;
   isRecorded: boolean;
-  /** So much of it lies apart. */
+  /** Size of its results that are stored out of line. */
   outOfLineBytes: number;
   hasBlocks: boolean;
   /** On the clock of this leader. */
   deadlineMs: number;
-  /** Wall clock; undefined: at once. */
+  /** Wall clock; undefined starts at once. */
   readonly startAtMs: number | undefined;
   version: number;
-  /** The version that watchers were last told of is older than what is known. */
+  /** The state has changed since watchers last saw `version`. */
   hasUnpublishedChange: boolean;
 };
+
+const versionsPerTerm = 2 ** 28;
+
+/** Later than every version of an earlier leader. */
+export function firstJobVersion(term: number): number {
+  return (term % 2 ** 24) * versionsPerTerm + 1;
+}
+
+export function jobDisplayName({ request }: ManagedJob): string {
+  return request.name ?? (request.workflows[0] as WorkflowFacts).name;
+}
 
 export function findUnit(workflow: ManagedWorkflow, number: number): ManagedUnit | undefined {
   if (workflow.plan?.number === number) return workflow.plan;
@@ -179,14 +190,14 @@ export function isWorkflowEnded(workflow: ManagedWorkflow): boolean {
   return isSuccess(status) || status === 'FAILED' || status === 'CANCELLED';
 }
 
-/** Attempts that used up one of its chances. */
+/** Attempts that count against `maxRetries`. */
 export function countedAttempts(unit: ManagedUnit): number {
   let count = 0;
   for (const { outcome } of unit.attempts) if (outcome !== 'refused' && outcome !== 'returned') count += 1;
   return count;
 }
 
-/** What is counted of a workflow, disjoint: ends that were recorded, and the progress of units that run. */
+/** Items of the results, and `withLive` also of the progress of running units; the two counts are disjoint. */
 export function itemCountsOf(
   workflow: ManagedWorkflow,
   withLive: boolean,

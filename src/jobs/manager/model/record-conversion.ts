@@ -1,8 +1,8 @@
-/** Converts jobs in memory to records. The reverse is job-restore.ts. Never writes. */
+/** Converts jobs in memory to records; job-restore.ts is the reverse. Never writes. */
 import type { JobRecord, JobStateRecord, UnitRecord, WorkflowRecord } from '../../records/job-record.ts';
 import type { Attempt, ManagedJob, ManagedUnit, ManagedWorkflow } from './managed-job.ts';
 
-/** Attempts that do not count, of one unit. */
+/** Attempts in a record that do not count against `maxRetries`. */
 const othersMax = 8;
 
 export function toJobRecord(job: ManagedJob): JobRecord {
@@ -17,7 +17,7 @@ export function toJobStateRecord(job: ManagedJob): JobStateRecord {
   return { status, startedWallMs, endedWallMs, startedMs, endedMs, code, message, workflows, incidents };
 }
 
-/** What is left when all of it does not fit: how things stand, and less of how they came to be so. */
+/** For a state above the size limit: every status, but only the last attempts, without messages and incidents. */
 export function toSlimJobState(job: ManagedJob): JobStateRecord {
   const state = toJobStateRecord(job);
   const slimUnit = (unit: UnitRecord): UnitRecord => Object.assign(unit, { attempts: unit.attempts.slice(-1) });
@@ -53,7 +53,7 @@ function workflowRecordOf(workflow: ManagedWorkflow): WorkflowRecord {
   return { status, phase, startedMs, units: units.length, items, code, message, inline, found, endedMs };
 }
 
-/** All that count; of the others the latest. */
+/** Keeps all attempts that count, and the latest of the others. */
 export function prunedAttempts(attempts: Attempt[]): Attempt[] {
   if (attempts.length <= othersMax) return attempts;
   let spare = -othersMax;

@@ -1,6 +1,6 @@
 /**
- * Holds one session per worker generation: lease, cores, assignments. A lease is expired at 1.1 of its length. Never
- * selects or removes a worker itself.
+ * Owns one session per worker: generation, lease, cores, assignments. A lease counts as expired only at 1.1 of its
+ * length, when the worker has surely stopped its units. Never selects or removes a worker itself.
  */
 import { CompactingSet } from '../../../base/collections/compacting-map.ts';
 import type { NodeId } from '../../../base/ids.ts';
@@ -16,23 +16,23 @@ export type WorkerSession = {
   loadLevel: string;
   draining: boolean;
   isolation: 'full' | 'weak';
-  /** A report came to this leader. */
+  /** This leader got a heartbeat. */
   hasReported: boolean;
   lastHeartbeatMs: number;
   readonly assignments: CompactingSet<ActiveAssignment>;
-  /** It refused for want of a core, or is not registered: nothing is given before. */
+  /** No assignment before this time: the worker refused a unit or is not registered. */
   backoffUntilMs: number;
-  /** A question to end something is under way. */
+  /** A stop request is in flight. */
   stopping: boolean;
-  /** Runs that have to be sent again, and when. */
+  /** When unanswered assignments and stop requests are due. */
   resendAtMs: number;
   resendStopAtMs: number;
 };
 
-const seatsMax = 10_000;
+const workersMax = 10_000;
 
 export class WorkerTable {
-  readonly #seats = new Map<NodeId, WorkerSession>();
+  readonly #sessions = new Map<NodeId, WorkerSession>();
   readonly #leaseMs: number;
 
   constructor(leaseMs: number) {
@@ -40,44 +40,44 @@ export class WorkerTable {
   }
 
   get(id: NodeId): WorkerSession | undefined {
-    return this.#seats.get(id);
+    return this.#sessions.get(id);
   }
 
   values(): IterableIterator<WorkerSession> {
-    return this.#seats.values();
+    return this.#sessions.values();
   }
 
   get size(): number {
-    return this.#seats.size;
+    return this.#sessions.size;
   }
 
   isFull(): boolean {
-    return this.#seats.size >= seatsMax;
+    return this.#sessions.size >= workersMax;
   }
 
-  /** Replaces that of an earlier life, whose runs the caller has taken care of. */
+  /** Replaces the session of an earlier generation, whose assignments the caller has handled. */
   open(id: NodeId, name: string, generation: number, nowMs: number): WorkerSession {
-    const seat = createWorkerSession(id, name, generation, nowMs);
-    this.#seats.set(id, seat);
-    return seat;
+    const session = createWorkerSession(id, name, generation, nowMs);
+    this.#sessions.set(id, session);
+    return session;
   }
 
-  close(seat: WorkerSession): void {
-    if (this.#seats.get(seat.id) === seat) this.#seats.delete(seat.id);
+  close(session: WorkerSession): void {
+    if (this.#sessions.get(session.id) === session) this.#sessions.delete(session.id);
   }
 
   clear(): void {
-    this.#seats.clear();
+    this.#sessions.clear();
   }
 
-  /** It has surely stopped everything by itself, however its clock runs. */
-  isLeaseExpired(seat: WorkerSession, nowMs: number): boolean {
-    return nowMs >= seat.lastHeartbeatMs + 1.1 * this.#leaseMs;
+  /** The worker has surely stopped its units by itself, even if its clock drifts. */
+  isLeaseExpired(session: WorkerSession, nowMs: number): boolean {
+    return nowMs >= session.lastHeartbeatMs + 1.1 * this.#leaseMs;
   }
 
-  /** It holds its lease and will for a while. */
-  holdsLease(seat: WorkerSession, nowMs: number): boolean {
-    return seat.hasReported && nowMs < seat.lastHeartbeatMs + 0.7 * this.#leaseMs;
+  /** The worker holds its lease and has time to start a unit. */
+  holdsLease(session: WorkerSession, nowMs: number): boolean {
+    return session.hasReported && nowMs < session.lastHeartbeatMs + 0.7 * this.#leaseMs;
   }
 }
 
@@ -95,7 +95,7 @@ export function createWorkerSession(id: NodeId, name: string, generation: number
   };
 }
 
-/** Cores that nobody has, as far as we know. */
-export function freeCoresOf(seat: WorkerSession): number {
-  return Math.max(0, seat.coresTotal - seat.assignments.size);
+/** Cores without an assignment. */
+export function freeCoresOf(session: WorkerSession): number {
+  return Math.max(0, session.coresTotal - session.assignments.size);
 }

@@ -1,6 +1,6 @@
 /**
- * Computes what a workflow passes to its dependents and what a plan unit returned. Treats unit output as untrusted JSON
- * and rejects the wrong shape.
+ * Parses the output of a plan and computes the value that a workflow passes to its dependents. Treats the output of
+ * units as untrusted JSON and rejects a invalidPlan shape.
  */
 import { foundValueJson } from './item-results.ts';
 import { RemusterError } from '../../../base/errors.ts';
@@ -8,35 +8,36 @@ import { jobLimits } from '../../limits.ts';
 import type { PlanResult, ManagedUnit, ManagedWorkflow } from './managed-job.ts';
 import { itemCountOf, evenShare } from './unit-split.ts';
 
-/** Nulls for one unit that gave nothing. */
+/** Largest number of nulls for a unit without output. */
 const nullsMax = 1_000_000;
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
-/** WORKFLOW_FAILED or TOO_LARGE when it is none. */
+/** Throws WORKFLOW_FAILED or TOO_LARGE for an invalid plan. */
 export function parsePlanOutput(output: Uint8Array | undefined): PlanResult & { readonly count: number | undefined } {
   if (output === undefined) return { data: undefined, list: undefined, count: undefined };
   let plan: unknown;
   try {
     plan = JSON.parse(decoder.decode(output));
   } catch {
-    throw wrong('the plan is not JSON');
+    throw invalidPlan('the plan is not JSON');
   }
-  if (typeof plan !== 'object' || plan === null) throw wrong('the plan is not an object');
+  if (typeof plan !== 'object' || plan === null) throw invalidPlan('the plan is not an object');
   const { data, items } = plan as { readonly data?: unknown; readonly items?: unknown };
   const text = data === undefined ? undefined : JSON.stringify(data);
   if (text !== undefined && new TextEncoder().encode(text).length > jobLimits.contextBytesMax)
-    throw new RemusterError('TOO_LARGE', `setup gave more than ${jobLimits.contextBytesMax} bytes`);
+    throw new RemusterError('TOO_LARGE', `setup returned more than ${jobLimits.contextBytesMax} bytes`);
   if (items === undefined) return { data: text, list: undefined, count: undefined };
-  if (typeof items !== 'object' || items === null) throw wrong('the items of the plan are not an object');
+  if (typeof items !== 'object' || items === null) throw invalidPlan('the items of the plan are not an object');
   const { count, list } = items as { readonly count?: unknown; readonly list?: unknown };
   if (typeof count !== 'number' || !Number.isSafeInteger(count) || count < 0 || count > jobLimits.itemsMax)
-    throw wrong(`the plan has no count of items from 0 to ${jobLimits.itemsMax}`);
+    throw invalidPlan(`the number of items in the plan is not from 0 to ${jobLimits.itemsMax}`);
   if (list === undefined) return { data: text, list, count };
-  if (!Array.isArray(list) || list.length !== count) throw wrong('the plan lists other items than it counts');
+  if (!Array.isArray(list) || list.length !== count)
+    throw invalidPlan('the number of items in the plan differs from the length of its list');
   return { data: text, list, count };
 }
 
-/** Keeps the output of a unit as long as all of them may be handed on. */
+/** Keeps the output of a unit while all outputs of the workflow fit into the value for its dependents. */
 export function retainOutput(workflow: ManagedWorkflow, unit: ManagedUnit, output: Uint8Array | undefined): void {
   if (output === undefined || workflow.retainedBytes === undefined) return;
   workflow.retainedBytes += output.length + 1;
@@ -46,15 +47,15 @@ export function retainOutput(workflow: ManagedWorkflow, unit: ManagedUnit, outpu
   for (const one of workflow.units) one.output = undefined;
 }
 
-/** Another workflow of its job comes after it, and may ask what it gave. */
-function isHandedOn({ job, facts }: ManagedWorkflow): boolean {
+/** Another workflow of the job depends on it. */
+function hasDependents({ job, facts }: ManagedWorkflow): boolean {
   return job.workflows.length > 1 && job.workflows.some((one) => one.facts.after.includes(facts.name));
 }
 
-/** JSON; undefined if there is nothing, too much of it, or nobody who wants it. Lets go of the outputs. */
+/** JSON; undefined without output, without dependents, or above the limit. Releases the outputs. */
 export function workflowValue(workflow: ManagedWorkflow): string | undefined {
   const { foundUnit, units, planned, facts } = workflow;
-  if (!isHandedOn(workflow)) {
+  if (!hasDependents(workflow)) {
     for (const unit of units) unit.output = undefined;
     return undefined;
   }
@@ -66,7 +67,7 @@ export function workflowValue(workflow: ManagedWorkflow): string | undefined {
   return joinUnitOutputs(workflow, (unit) => jsonTextOf(outputs.get(unit)));
 }
 
-/** What all units gave, as one. Units of a batch give lists; one that gave nothing counts as so many nulls. */
+/** The outputs of all units as one JSON value. Units of a batch return lists; a missing one counts as nulls. */
 export function joinUnitOutputs(
   workflow: ManagedWorkflow,
   textOfUnit: (unit: ManagedUnit) => string | undefined,
@@ -84,20 +85,20 @@ export function joinUnitOutputs(
   return `[${inner.join(',')}]`;
 }
 
-/** Without the brackets; undefined for what is no list. */
+/** The list without its brackets; undefined if the text is not a list. */
 function innerOf(text: string): string | undefined {
   const trimmed = text.trim();
   return trimmed.startsWith('[') && trimmed.endsWith(']') ? trimmed.slice(1, -1).trim() : undefined;
 }
 
-/** Undefined for more than a result may hold. */
+/** Undefined beyond `nullsMax`. */
 function nulls(workflow: ManagedWorkflow, index: number): string | undefined {
   const { count } = evenShare(itemCountOf(workflow) ?? 0, index, workflow.units.length);
   if (count > nullsMax) return undefined;
   return Array.from({ length: count }, () => 'null').join(',');
 }
 
-/** Undefined for what is no JSON. */
+/** Undefined if the output is not JSON. */
 export function jsonTextOf(output: Uint8Array | undefined): string | undefined {
   if (output === undefined) return undefined;
   try {
@@ -109,6 +110,6 @@ export function jsonTextOf(output: Uint8Array | undefined): string | undefined {
   }
 }
 
-function wrong(what: string): RemusterError {
+function invalidPlan(what: string): RemusterError {
   return new RemusterError('WORKFLOW_FAILED', what);
 }

@@ -1,6 +1,6 @@
 /**
- * Rebuilds a job from its records. A recorded assignment counts as running until the worker reports otherwise or its
- * lease expires.
+ * Rebuilds a job from its records. A recorded assignment counts as running until its worker reports otherwise or the
+ * lease of the worker expires.
  */
 import type { NodeId } from '../../../base/ids.ts';
 import { isSuccess, isTerminalStatus } from '../../job-types.ts';
@@ -29,28 +29,28 @@ import { parsePlanOutput, workflowValue } from '../model/workflow-values.ts';
 export type StoredJob = {
   readonly id: string;
   readonly job: JobRecord;
-  /** The present state, if it differs from the first. */
+  /** The current state, if it differs from the first. */
   readonly state: JobStateRecord | undefined;
   readonly blocks: readonly { readonly workflow: number; readonly units: readonly UnitRecord[] }[];
 };
 
 export type RestoreContext = {
   readonly nowMs: number;
-  readonly managerMs: number;
+  readonly managerClockMs: number;
   readonly jobTimeoutMs: number;
   readonly requests: RequestCache;
-  /** The seat of that life of a worker, made if need be. */
+  /** The session of that worker generation, opened if needed. */
   sessionOf(id: NodeId, name: string, generation: number): WorkerSession;
 };
 
-/** BAD_ARGUMENT when this version cannot make anything of it. */
-export function restoreJob({ id, job: record, state: latest, blocks }: StoredJob, around: RestoreContext): ManagedJob {
+/** Throws BAD_ARGUMENT if this version cannot interpret the request. */
+export function restoreJob({ id, job: record, state: latest, blocks }: StoredJob, context: RestoreContext): ManagedJob {
   const { submitter, submittedWallMs, submittedMs, seed, key, hash, requestJson } = record;
   const state = latest ?? record.state;
-  const checked = around.requests.validate(requestJson);
+  const checked = context.requests.validate(requestJson);
   const { request } = checked;
-  const birth = { id, submitter, submittedWallMs, submittedMs, seed, key, hash, requestJson: '' };
-  const job = createJob(birth, checked, around.nowMs);
+  const fields = { id, submitter, submittedWallMs, submittedMs, seed, key, hash, requestJson: '' };
+  const job = createJob(fields, checked, context.nowMs);
   const { status, startedWallMs, endedWallMs, startedMs, endedMs, code, message } = state;
   Object.assign(job, {
     status,
@@ -65,22 +65,22 @@ export function restoreJob({ id, job: record, state: latest, blocks }: StoredJob
   });
   job.incidents.push(...state.incidents);
   const delayMs = Math.max(0, (request.startAtMs ?? 0) - submittedWallMs);
-  const spentMs = around.managerMs - submittedMs - delayMs;
-  job.deadlineMs = around.nowMs + (request.timeoutMs ?? around.jobTimeoutMs) - Math.max(0, spentMs);
+  const spentMs = context.managerClockMs - submittedMs - delayMs;
+  job.deadlineMs = context.nowMs + (request.timeoutMs ?? context.jobTimeoutMs) - Math.max(0, spentMs);
   for (const [index, workflow] of job.workflows.entries()) {
     const part = state.workflows[index];
-    if (part !== undefined) restoreWorkflow(workflow, part, around);
+    if (part !== undefined) restoreWorkflow(workflow, part, context);
   }
   for (const block of blocks) {
     const workflow = job.workflows[block.workflow];
-    if (workflow !== undefined) for (const unit of block.units) restoreUnit(workflow, unit, around);
+    if (workflow !== undefined) for (const unit of block.units) restoreUnit(workflow, unit, context);
     job.hasBlocks = true;
   }
   for (const workflow of job.workflows) countUnits(workflow);
   return job;
 }
 
-function restoreWorkflow(workflow: ManagedWorkflow, record: WorkflowRecord, around: RestoreContext): void {
+function restoreWorkflow(workflow: ManagedWorkflow, record: WorkflowRecord, context: RestoreContext): void {
   const { status, phase, startedMs, endedMs, items, code, message, found, units } = record;
   Object.assign(workflow, {
     ...{ status, phase, startedMs, endedMs, items },
@@ -91,11 +91,11 @@ function restoreWorkflow(workflow: ManagedWorkflow, record: WorkflowRecord, arou
   for (const unit of record.inline) {
     if (unit.unit === planUnitNumber) workflow.plan = createUnit(workflow, planUnitNumber, 'plan');
     if (unit.unit === finishUnitNumber) workflow.finish = createUnit(workflow, finishUnitNumber, 'finish');
-    restoreUnit(workflow, unit, around);
+    restoreUnit(workflow, unit, context);
   }
 }
 
-function restoreUnit(workflow: ManagedWorkflow, record: UnitRecord, around: RestoreContext): void {
+function restoreUnit(workflow: ManagedWorkflow, record: UnitRecord, context: RestoreContext): void {
   const unit = findUnit(workflow, record.unit);
   if (unit === undefined) return;
   unit.attempts = record.attempts.map((attempt): Attempt => ({ ...attempt }));
@@ -110,43 +110,43 @@ function restoreUnit(workflow: ManagedWorkflow, record: UnitRecord, around: Rest
     unit.output = end.output;
   }
   if (last?.outcome !== 'running') return;
-  const worker = around.sessionOf(last.worker, last.name, last.generation);
+  const worker = context.sessionOf(last.worker, last.name, last.generation);
   const stopping = isTerminalStatus(workflow.job.status) ? 'superseded' : undefined;
-  const run: ActiveAssignment = {
+  const assignment: ActiveAssignment = {
     unit,
     attempt: last,
     worker,
-    isTaken: false,
+    isAccepted: false,
     isRecorded: true,
-    sentMs: around.nowMs,
+    sentMs: context.nowMs,
     missedHeartbeats: 0,
     stopping,
   };
-  // What still runs of a job that is over, its worker is told to end when it reports.
+  // The worker of a finished job is asked to stop the attempt at its next heartbeat.
   if (stopping !== undefined) return;
-  unit.assignment = run;
-  worker.assignments.add(run);
+  unit.assignment = assignment;
+  worker.assignments.add(assignment);
 }
 
 function countUnits(workflow: ManagedWorkflow): void {
   let kept = 0;
   for (const unit of allUnits(workflow)) kept += unit.end?.outputBytes ?? 0;
   workflow.outputBytes = kept;
-  // A unit lists all of its failed items as long as there is room.
+  // Units list all their failed items up to the limit of the workflow.
   const { failed } = itemCountsOf(workflow, false);
   workflow.failuresListed = Math.min(failuresMax, failed);
   workflow.retainedBytes = kept <= jobLimits.contextBytesMax ? kept : undefined;
   workflow.done = workflow.units.filter(({ state }) => state === 'done').length;
-  const present = currentUnits(workflow);
-  workflow.active = present.filter(({ assignment }) => assignment !== undefined).length;
-  workflow.waiting = isWorkflowEnded(workflow) ? [] : present.filter(({ state }) => state === 'waiting').toReversed();
-  const hasBegun = present.some(({ attempts }) => attempts.length > 0);
+  const current = currentUnits(workflow);
+  workflow.active = current.filter(({ assignment }) => assignment !== undefined).length;
+  workflow.waiting = isWorkflowEnded(workflow) ? [] : current.filter(({ state }) => state === 'waiting').toReversed();
+  const hasBegun = current.some(({ attempts }) => attempts.length > 0);
   if (hasBegun && workflow.status === 'PENDING') workflow.status = 'ASSIGNED';
   if (!hasBegun && workflow.phase === 'work')
     workflow.coresToStart = Math.min(usableCores(workflow), workflow.units.length);
 }
 
-/** What plans said and what is handed on, once `missingOutputs` are there. */
+/** Restores plans and the values for dependents, once `missingOutputs` are read. */
 export function restoreValues(job: ManagedJob): void {
   if (isTerminalStatus(job.status)) return;
   for (const workflow of job.workflows) {
@@ -161,26 +161,26 @@ export function restoreValues(job: ManagedJob): void {
   }
 }
 
-/** It was read before; if it cannot be now, that is the end of this workflow and of nothing else. */
+/** The plan was valid before; if it cannot be parsed now, only this workflow fails. */
 function plannedOf(workflow: ManagedWorkflow, output: Uint8Array | undefined): PlanResult | undefined {
   try {
     const { data, list } = parsePlanOutput(output);
     return { data, list };
   } catch {
     workflow.errorCode ??= 'INTERNAL';
-    workflow.errorMessage ??= 'what its plan said cannot be read any more';
+    workflow.errorMessage ??= 'the recorded output of its plan is unreadable';
     return undefined;
   }
 }
 
-/** Outputs that lie apart and are needed to go on: those of plans, and those that are handed on. */
+/** Out-of-line outputs that are needed to go on: those of plans, and those for dependents. */
 export function missingOutputs(job: ManagedJob): readonly ManagedUnit[] {
   if (isTerminalStatus(job.status)) return [];
   return job.workflows.flatMap((workflow) => {
     const { plan, units, facts } = workflow;
-    const isHandedOn = job.workflows.some((one) => !isWorkflowEnded(one) && one.facts.after.includes(facts.name));
-    const wanted = isHandedOn && workflow.retainedBytes !== undefined ? [...units] : [];
-    if (plan !== undefined && (isHandedOn || !isWorkflowEnded(workflow))) wanted.push(plan);
+    const hasDependents = job.workflows.some((one) => !isWorkflowEnded(one) && one.facts.after.includes(facts.name));
+    const wanted = hasDependents && workflow.retainedBytes !== undefined ? [...units] : [];
+    if (plan !== undefined && (hasDependents || !isWorkflowEnded(workflow))) wanted.push(plan);
     return wanted.filter((unit) => unit.end !== undefined && unit.output === undefined && unit.end.outputBytes > 0);
   });
 }

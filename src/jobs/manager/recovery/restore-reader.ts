@@ -1,6 +1,6 @@
 /**
- * Claims the manager key under the new fence, so that no earlier leader can write, then reads all job records page by
- * page, one read at a time. The caller restarts it after a failure.
+ * Lists the requests that restore the job manager, one at a time: a claim of the manager key under the new fence, after
+ * which no earlier leader can write, then all job records page by page. Performs none itself.
  */
 import { type KeyRange, type RegistryEntry, type RegistryTransaction, onlyKey } from '../../../base/registry.ts';
 import { jobKeys, jobRanges, lastKeySegment } from '../../job-keys.ts';
@@ -12,6 +12,7 @@ import {
   decodeManagerClock,
   decodeJobRecord,
   decodeJobState,
+  joinRecordParts,
 } from '../../records/job-record.ts';
 import type { ManagedJob, ManagedUnit } from '../model/managed-job.ts';
 import type { StoredJob } from './job-restore.ts';
@@ -46,7 +47,7 @@ export class RestoreState {
     this.#fence = fence;
   }
 
-  /** Undefined when all was read. */
+  /** Undefined when everything is read. */
   next(): RestoreRead | undefined {
     if (this.#seenRevision === undefined) return { kind: 'read', range: onlyKey(jobKeys.manager), limit: 1 };
     if (!this.#claimed) return { kind: 'transact', transaction: this.#claim(this.#seenRevision) };
@@ -64,7 +65,7 @@ export class RestoreState {
       this.#seenRevision = entries[0]?.modRevision ?? 0;
       return;
     }
-    for (const entry of entries) this.#take(entry);
+    for (const entry of entries) this.#decode(entry);
     const last = entries.at(-1);
     if (more && last !== undefined) {
       this.#from = `${last.key}\0`;
@@ -74,7 +75,7 @@ export class RestoreState {
     this.#ranges.shift();
   }
 
-  /** In the order of their submission. */
+  /** In the order of submission. */
   *recorded(): Generator<StoredJob> {
     for (const [id, job] of this.#jobs)
       yield { id, job, state: this.#states.get(id), blocks: this.#blocks.get(id) ?? [] };
@@ -88,18 +89,18 @@ export class RestoreState {
     };
   }
 
-  /** A record that cannot be read stays where it is: removing what is not understood would lose it. */
-  #take({ key, value }: RegistryEntry): void {
-    const word = lastKeySegment(key);
+  /** A record that this version cannot decode is skipped and stays stored, so that another version can use it. */
+  #decode({ key, value }: RegistryEntry): void {
+    const segment = lastKeySegment(key);
     if (key === jobKeys.clock) this.clockMs = decodeManagerClock(value) ?? 0;
-    else if (key.startsWith(jobRanges.jobs.from)) put(this.#jobs, word, decodeJobRecord(value));
-    else if (key.startsWith(jobRanges.states.from)) put(this.#states, word, decodeJobState(value));
-    else if (key.startsWith(jobRanges.schedules.from)) this.schedules.set(word, value);
-    else if (key.startsWith(jobRanges.bundleMarkers.from)) this.bundles.set(word, value);
-    else this.#takeBlock(key, value);
+    else if (key.startsWith(jobRanges.jobs.from)) setIfDefined(this.#jobs, segment, decodeJobRecord(value));
+    else if (key.startsWith(jobRanges.states.from)) setIfDefined(this.#states, segment, decodeJobState(value));
+    else if (key.startsWith(jobRanges.schedules.from)) this.schedules.set(segment, value);
+    else if (key.startsWith(jobRanges.bundleMarkers.from)) this.bundles.set(segment, value);
+    else this.#decodeBlock(key, value);
   }
 
-  #takeBlock(key: string, value: Uint8Array): void {
+  #decodeBlock(key: string, value: Uint8Array): void {
     const [id = '', workflow = ''] = key.slice(jobRanges.units.from.length).split('/');
     const units = decodeUnitBlock(value);
     if (units === undefined) return;
@@ -110,18 +111,18 @@ export class RestoreState {
   }
 }
 
-/** Reads the outputs of units that lie apart, one after the other. */
+/** Lists the reads of outputs that are stored out of line, one unit after the other. */
 export class RestoreOutputs {
-  readonly #wanted: ManagedUnit[];
+  readonly #missing: ManagedUnit[];
   #parts: Uint8Array[] = [];
   #from: string | undefined;
 
   constructor(jobs: readonly ManagedJob[], missing: (job: ManagedJob) => readonly ManagedUnit[]) {
-    this.#wanted = jobs.flatMap(missing);
+    this.#missing = jobs.flatMap(missing);
   }
 
   next(): RestoreRead | undefined {
-    const [unit] = this.#wanted;
+    const [unit] = this.#missing;
     if (unit === undefined) return undefined;
     const range = jobRanges.resultOf(unit.workflow.job.id, unit.workflow.index, unit.number, 'o');
     return { kind: 'read', range: { from: this.#from ?? range.from, to: range.to }, limit: pageEntries };
@@ -134,26 +135,13 @@ export class RestoreOutputs {
       this.#from = `${last.key}\0`;
       return;
     }
-    const unit = this.#wanted.shift();
-    if (unit !== undefined) unit.output = joined(this.#parts, unit.end?.outputBytes ?? 0);
+    const unit = this.#missing.shift();
+    if (unit !== undefined) unit.output = joinRecordParts(this.#parts, unit.end?.outputBytes ?? 0);
     this.#parts = [];
     this.#from = undefined;
   }
 }
 
-/** Parts of an earlier attempt may follow: only so many bytes are meant. */
-export function joined(parts: readonly Uint8Array[], bytes: number): Uint8Array {
-  const out = new Uint8Array(bytes);
-  let at = 0;
-  for (const part of parts) {
-    if (at >= bytes) break;
-    const slice = part.subarray(0, bytes - at);
-    out.set(slice, at);
-    at += slice.length;
-  }
-  return out;
-}
-
-function put<T>(map: Map<string, T>, key: string, value: T | undefined): void {
+function setIfDefined<T>(map: Map<string, T>, key: string, value: T | undefined): void {
   if (value !== undefined) map.set(key, value);
 }

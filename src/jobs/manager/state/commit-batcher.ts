@@ -1,6 +1,6 @@
 /**
  * Batches decisions into one registry transaction at a time, guarded by the fence. Replies, events and assignments
- * leave only after their commit.
+ * leave only after their commit; a refused transaction loses no decision.
  */
 import { assert } from '../../../base/assert.ts';
 import { isRemusterError } from '../../../base/errors.ts';
@@ -25,62 +25,61 @@ import {
 import type { ManagedJob, ActiveAssignment, ManagedUnit, ManagedWorkflow } from '../model/managed-job.ts';
 import { toJobRecord, toSlimJobState, toJobStateRecord, toUnitRecord } from '../model/record-conversion.ts';
 
-/** Runs when what it waits for is recorded. */
+/** Runs after the commit that it waits for. */
 export type OnCommitted = () => void;
 
 type Piece = {
-  /** Of what is no state. */
+  /** Empty for the state of a job. */
   readonly key: string;
   readonly job: ManagedJob | undefined;
   readonly op: () => RegistryOp;
-  /** Most have one: see `added`. */
-  releases: OnCommitted[];
-  runs: ActiveAssignment[];
-  /** Only after all blocks of the same job. */
+  /** Most pieces have one: see `appended`. */
+  callbacks: OnCommitted[];
+  assignments: ActiveAssignment[];
+  /** Committed only with or after all blocks of the same job. */
   readonly isState: boolean;
   readonly isRemoval: boolean;
-  /** At most one of these in a transaction. */
+  /** At most one heavy piece per transaction. */
   readonly isHeavy: boolean;
-  /** The status that it carries. */
+  /** The status that this commit records. */
   status: JobStatus | undefined;
 };
 
 export type CommitBatch = {
   readonly id: number;
   readonly pieces: readonly Piece[];
-  readonly runs: readonly ActiveAssignment[];
+  readonly assignments: readonly ActiveAssignment[];
   readonly transaction: RegistryTransaction;
-  /** In the order in which the branch `otherwise` reads their registrations. */
+  /** In the order in which `otherwise` reads their registrations. */
   readonly workers: readonly NodeId[];
 };
 
-/** Below what the registry takes, so that the fence, the clock and the workers still fit. */
+/** Below the limits of the registry, so that the fence, the clock and the registrations still fit. */
 const opsMax = 100;
 const bytesMax = 1_300_000;
 
 export class CommitBatcher {
-  /** States of jobs; by job, because a text would have to be hashed each time. */
+  /** By job and not by key, because a string would be hashed on each use. */
   #states = new Map<ManagedJob, Piece>();
-  /** Everything else. */
+  /** Everything but job states, by key. */
   readonly #others = new Map<string, Piece>();
-  #flight: CommitBatch | undefined;
+  #inFlight: CommitBatch | undefined;
   #nextId = 1;
-  /** The registry is full: what makes room goes first. */
-  #wantsRoom = false;
-  /** The time is to be recorded, also if there is nothing else. */
-  #beats = false;
+  /** The registry is full: the next transaction contains only deletions, if there are any. */
+  #deletesFirst = false;
+  /** The manager clock is recorded even without another change. */
+  #isClockDue = false;
 
   get isInFlight(): boolean {
-    return this.#flight !== undefined;
+    return this.#inFlight !== undefined;
   }
 
-  /** There is something to record. */
   get hasPending(): boolean {
-    return this.#states.size > 0 || this.#others.size > 0 || this.#beats;
+    return this.#states.size > 0 || this.#others.size > 0 || this.#isClockDue;
   }
 
   recordClock(): void {
-    this.#beats = true;
+    this.#isClockDue = true;
   }
 
   /** The state of the job has changed. */
@@ -92,54 +91,54 @@ export class CommitBatcher {
     this.#unitPiece(unit);
   }
 
-  /** A worker is to have it, as soon as that is recorded. */
-  assign(run: ActiveAssignment): void {
-    const piece = this.#unitPiece(run.unit);
-    piece.runs = added(piece.runs, run);
+  /** Records the assignment; the caller sends it after the commit. */
+  assign(assignment: ActiveAssignment): void {
+    const piece = this.#unitPiece(assignment.unit);
+    piece.assignments = appended(piece.assignments, assignment);
   }
 
-  onceUnitCommitted(unit: ManagedUnit, release: OnCommitted): void {
-    releaseWith(this.#unitPiece(unit), release);
+  onceUnitCommitted(unit: ManagedUnit, callback: OnCommitted): void {
+    addCallback(this.#unitPiece(unit), callback);
   }
 
-  /** When all that is known of the job now is recorded; at once if it is. */
-  onceJobCommitted(job: ManagedJob, release: OnCommitted): void {
-    if (this.#states.has(job) || this.#hasBlocks(job)) return this.markJobThen(job, release);
-    const flying = this.#flight?.pieces.find((piece) => piece.job === job);
-    if (flying === undefined) release();
-    else releaseWith(flying, release);
+  /** Runs when the current state of the job is recorded, at once if it is. */
+  onceJobCommitted(job: ManagedJob, callback: OnCommitted): void {
+    if (this.#states.has(job) || this.#hasBlocks(job)) return this.markJobThen(job, callback);
+    const inFlight = this.#inFlight?.pieces.find((piece) => piece.job === job);
+    if (inFlight === undefined) callback();
+    else addCallback(inFlight, callback);
   }
 
-  markJobThen(job: ManagedJob, release: OnCommitted): void {
-    releaseWith(this.#statePiece(job), release);
+  markJobThen(job: ManagedJob, callback: OnCommitted): void {
+    addCallback(this.#statePiece(job), callback);
   }
 
-  put(key: string, value: Uint8Array, release?: OnCommitted): void {
-    this.#raw(key, () => ({ kind: 'put', key, value }), release);
+  put(key: string, value: Uint8Array, callback?: OnCommitted): void {
+    this.#stageRaw(key, () => ({ kind: 'put', key, value }), callback);
   }
 
-  remove(key: string, release?: OnCommitted): void {
-    this.#raw(key, () => ({ kind: 'delete', range: onlyKey(key) }), release);
+  remove(key: string, callback?: OnCommitted): void {
+    this.#stageRaw(key, () => ({ kind: 'delete', range: onlyKey(key) }), callback);
   }
 
-  /** `isHeavy`: there may be thousands of keys, and one transaction must not change too many. */
+  /** `isHeavy`: the range may have thousands of keys, and one transaction must not change too many. */
   removeRange(range: KeyRange, isHeavy = false): void {
-    this.#raw(`${range.from}*`, () => ({ kind: 'delete', range }), undefined, isHeavy);
+    this.#stageRaw(`${range.from}*`, () => ({ kind: 'delete', range }), undefined, isHeavy);
   }
 
-  /** The next transaction, unless one is under way or there is nothing to record. */
+  /** The next transaction, unless one is in flight or nothing is pending. */
   nextBatch(fence: Uint8Array, clockMs: number): CommitBatch | undefined {
-    if (this.#flight !== undefined || !this.hasPending) return undefined;
-    this.#beats = false;
+    if (this.#inFlight !== undefined || !this.hasPending) return undefined;
+    this.#isClockDue = false;
     const pieces: Piece[] = [];
     const ops: RegistryOp[] = [{ kind: 'put', key: jobKeys.clock, value: encodeManagerClock(clockMs) }];
     const workers = new Set<NodeId>();
     const late = new Set<ManagedJob>();
     let size = 0;
     let hasHeavy = false;
-    const onlyRemovals = this.#wantsRoom && [...this.#others.values()].some(({ isRemoval }) => isRemoval);
-    this.#wantsRoom = false;
-    const load = (piece: Piece): void => {
+    const onlyRemovals = this.#deletesFirst && [...this.#others.values()].some(({ isRemoval }) => isRemoval);
+    this.#deletesFirst = false;
+    const add = (piece: Piece): void => {
       if (onlyRemovals && !piece.isRemoval) return;
       const isFull = ops.length >= opsMax || workers.size >= opsMax || size >= bytesMax;
       const full = isFull || (piece.isHeavy && hasHeavy);
@@ -154,49 +153,49 @@ export class CommitBatcher {
       ops.push(op);
       if (piece.isState) piece.status = piece.job?.status;
       pieces.push(piece);
-      for (const run of piece.runs) workers.add(run.worker.id);
+      for (const { worker } of piece.assignments) workers.add(worker.id);
     };
-    // No iterators: there are thousands of these each second.
-    this.#others.forEach(load);
-    this.#states.forEach(load);
-    assert(pieces.length > 0 || !this.hasPending, 'a piece of the ledger fits into no transaction');
+    // No iterators: thousands of pieces per second.
+    this.#others.forEach(add);
+    this.#states.forEach(add);
+    assert(pieces.length > 0 || !this.hasPending, 'a piece is too large for a transaction');
     this.#unstage(pieces);
-    const flight: CommitBatch = {
+    const batch: CommitBatch = {
       id: this.#nextId++,
       pieces,
-      runs: pieces.flatMap((piece) => piece.runs),
+      assignments: pieces.flatMap((piece) => piece.assignments),
       workers: [...workers],
       transaction: guarded(fence, ops, workers),
     };
-    this.#flight = flight;
-    return flight;
+    this.#inFlight = batch;
+    return batch;
   }
 
-  /** The one that is under way, if it has that number. */
+  /** The batch in flight if it has that id. */
   inFlight(id: number): CommitBatch | undefined {
-    return this.#flight?.id === id ? this.#flight : undefined;
+    return this.#inFlight?.id === id ? this.#inFlight : undefined;
   }
 
-  /** It is recorded. The caller releases what waited, and sends the runs. */
+  /** The batch in flight is recorded. The caller runs its callbacks and sends its assignments. */
   committed(): void {
-    this.#flight = undefined;
+    this.#inFlight = undefined;
   }
 
-  /** Removals go alone, the next time. */
+  /** The next transaction contains only deletions. */
   deleteFirst(): void {
-    this.#wantsRoom = true;
+    this.#deletesFirst = true;
   }
 
-  /** It was refused: all of it is decided still, but for those runs. */
-  requeue(flight: CommitBatch, isDropped: (run: ActiveAssignment) => boolean): void {
-    this.#flight = undefined;
-    for (const piece of flight.pieces) {
-      const runs = piece.runs.filter((run) => !isDropped(run));
-      const now = piece.isState ? this.#states.get(piece.job as ManagedJob) : this.#others.get(piece.key);
-      if (now === undefined) this.#stage({ ...piece, runs, status: undefined });
+  /** The batch was refused: everything in it is pending again, except the dropped assignments. */
+  requeue(batch: CommitBatch, isDropped: (assignment: ActiveAssignment) => boolean): void {
+    this.#inFlight = undefined;
+    for (const piece of batch.pieces) {
+      const assignments = piece.assignments.filter((assignment) => !isDropped(assignment));
+      const pending = piece.isState ? this.#states.get(piece.job as ManagedJob) : this.#others.get(piece.key);
+      if (pending === undefined) this.#stage({ ...piece, assignments, status: undefined });
       else {
-        now.releases.unshift(...piece.releases);
-        now.runs.unshift(...runs);
+        pending.callbacks.unshift(...piece.callbacks);
+        pending.assignments.unshift(...assignments);
       }
     }
   }
@@ -204,8 +203,8 @@ export class CommitBatcher {
   clear(): void {
     this.#states.clear();
     this.#others.clear();
-    this.#flight = undefined;
-    this.#beats = false;
+    this.#inFlight = undefined;
+    this.#isClockDue = false;
   }
 
   #hasBlocks(job: ManagedJob): boolean {
@@ -216,7 +215,7 @@ export class CommitBatcher {
 
   #unstage(pieces: readonly Piece[]): void {
     const states = pieces.reduce((count, { isState }) => count + (isState ? 1 : 0), 0);
-    // Mostly all of them: a map that shrinks is made anew several times.
+    // Usually all of them: a new map is cheaper than one that rehashes while it shrinks.
     if (states === this.#states.size) this.#states = new Map();
     for (const { isState, key, job } of pieces) {
       if (!isState) this.#others.delete(key);
@@ -237,8 +236,8 @@ export class CommitBatcher {
       key,
       job,
       op: () => blockOp(key, workflow, block),
-      releases: [],
-      runs: [],
+      callbacks: [],
+      assignments: [],
       isState: false,
       isRemoval: false,
       isHeavy: false,
@@ -253,8 +252,8 @@ export class CommitBatcher {
       key: '',
       job,
       op: () => stateOp(job),
-      releases: [],
-      runs: [],
+      callbacks: [],
+      assignments: [],
       isState: true,
       isRemoval: false,
       isHeavy: false,
@@ -262,11 +261,11 @@ export class CommitBatcher {
     });
   }
 
-  #raw(key: string, op: () => RegistryOp, release?: OnCommitted, isHeavy = false): void {
-    const releases = [...(this.#others.get(key)?.releases ?? []), ...(release === undefined ? [] : [release])];
+  #stageRaw(key: string, op: () => RegistryOp, callback?: OnCommitted, isHeavy = false): void {
+    const callbacks = [...(this.#others.get(key)?.callbacks ?? []), ...(callback === undefined ? [] : [callback])];
     const isRemoval = op().kind === 'delete';
     const rest = { isState: false, isRemoval, isHeavy, status: undefined };
-    this.#stage({ key, job: undefined, op, releases, runs: [], ...rest });
+    this.#stage({ key, job: undefined, op, callbacks, assignments: [], ...rest });
   }
 
   #stage(piece: Piece): Piece {
@@ -276,18 +275,18 @@ export class CommitBatcher {
   }
 }
 
-function releaseWith(piece: Piece, release: OnCommitted): void {
-  piece.releases = added(piece.releases, release);
+function addCallback(piece: Piece, callback: OnCommitted): void {
+  piece.callbacks = appended(piece.callbacks, callback);
 }
 
-/** The same list, or a new one that has room for one only: most never get more. */
-function added<T>(list: T[], item: T): T[] {
+/** Appends in place, or creates a list without spare capacity: most lists never grow beyond one item. */
+function appended<T>(list: T[], item: T): T[] {
   if (list.length === 0) return [item];
   list.push(item);
   return list;
 }
 
-/** The first time all of it, later what can change. */
+/** The first commit writes the whole job, later ones its state. */
 function stateOp(job: ManagedJob): RegistryOp {
   if (job.isRecorded) return { kind: 'put', key: job.stateKey, value: stateBytes(job) };
   return { kind: 'put', key: jobKeys.job(job.id), value: encodeJobRecord(toJobRecord(job)) };
@@ -313,7 +312,7 @@ function guarded(fence: Uint8Array, then: readonly RegistryOp[], workers: Readon
     { key: jobKeys.manager, target: 'value', is: 'equal', than: fence },
     ...keys.map((key) => ({ key, target: 'version', is: 'greater', than: 0 }) as const),
   ];
-  // Whoever is refused learns why.
+  // A refused transaction returns the fence and the registrations, which tell why.
   const otherwise = [jobKeys.manager, ...keys].map((key) => ({ kind: 'read', range: onlyKey(key), limit: 1 }) as const);
   return { compare, then, otherwise };
 }

@@ -1,6 +1,6 @@
 /**
- * Holds all known jobs, open and finished, within limits per submitter and in bytes. Evicts the oldest finished jobs
- * first. Never writes.
+ * Owns all known jobs, open and finished, within limits per submitter and in bytes. Evicts the oldest finished jobs
+ * first, never an open one. Never writes to the registry.
  */
 import { CompactingMap, CompactingSet } from '../../../base/collections/compacting-map.ts';
 import { RemusterError } from '../../../base/errors.ts';
@@ -8,22 +8,23 @@ import { isTerminalStatus } from '../../job-types.ts';
 import { jobLimits } from '../../limits.ts';
 import type { ManagedJob } from '../model/managed-job.ts';
 
-/** What lies apart of all jobs together: every manager holds it in memory. */
-const bytesApartMax = 40_000_000;
-/** Of the words of all open jobs. */
-const wordsBytesMax = 20_000_000;
-const atOnce = 100;
+/** Out-of-line results of all jobs together: every manager holds them in memory. */
+const outOfLineBytesMax = 40_000_000;
+/** Requests of all open jobs together. */
+const requestBytesMax = 20_000_000;
+/** Finished jobs beyond the limit before an eviction starts, so that one eviction takes several. */
+const evictionBatch = 100;
 
 export class JobStore {
   readonly #jobs = new CompactingMap<string, ManagedJob>();
   readonly #open = new CompactingSet<ManagedJob>();
   readonly #openOf = new Map<string, number>();
   readonly #byKey = new CompactingMap<string, ManagedJob>();
-  /** In the order in which they ended. */
-  readonly #over = new CompactingSet<ManagedJob>();
-  #bytesApart = 0;
-  #wordsBytes = 0;
-  /** Each job that was added has a later name than the one before it. */
+  /** In the order of their end. */
+  readonly #finished = new CompactingSet<ManagedJob>();
+  #outOfLineBytes = 0;
+  #requestBytes = 0;
+  /** Jobs were added in the order of their ids. */
   #isInOrder = true;
   #lastId = '';
 
@@ -47,14 +48,20 @@ export class JobStore {
     return this.#jobs.size;
   }
 
-  /** CAPACITY when there are too many already. */
-  checkCapacity(submitter: string, wordsBytes: number): void {
+  /** Throws CAPACITY beyond a limit. */
+  checkCapacity(submitter: string, requestBytes: number): void {
     if (this.#open.size >= jobLimits.openJobsMax)
-      throw new RemusterError('CAPACITY', `${jobLimits.openJobsMax} jobs are open already`);
+      throw new RemusterError('CAPACITY', `${jobLimits.openJobsMax} jobs are open: wait until some end`);
     if ((this.#openOf.get(submitter) ?? 0) >= jobLimits.openJobsPerSubmitterMax)
-      throw new RemusterError('CAPACITY', `${submitter} has ${jobLimits.openJobsPerSubmitterMax} open jobs already`);
-    if (this.#wordsBytes + wordsBytes > wordsBytesMax)
-      throw new RemusterError('CAPACITY', `the requests of all open jobs have ${wordsBytesMax} bytes already`);
+      throw new RemusterError(
+        'CAPACITY',
+        `${submitter} has ${jobLimits.openJobsPerSubmitterMax} open jobs: wait until some end`,
+      );
+    if (this.#requestBytes + requestBytes > requestBytesMax)
+      throw new RemusterError(
+        'CAPACITY',
+        `the requests of all open jobs have ${requestBytesMax} bytes: wait until some end`,
+      );
   }
 
   add(job: ManagedJob): void {
@@ -63,60 +70,60 @@ export class JobStore {
     this.#jobs.set(job.id, job);
     if (job.key !== undefined) this.#byKey.set(job.key, job);
     if (isTerminalStatus(job.status)) {
-      this.#over.add(job);
-      this.#bytesApart += job.outOfLineBytes;
+      this.#finished.add(job);
+      this.#outOfLineBytes += job.outOfLineBytes;
       return;
     }
     this.#open.add(job);
-    this.#bytesApart += job.outOfLineBytes;
-    this.#wordsBytes += job.requestBytes;
+    this.#outOfLineBytes += job.outOfLineBytes;
+    this.#requestBytes += job.requestBytes;
     this.#openOf.set(job.submitter, (this.#openOf.get(job.submitter) ?? 0) + 1);
   }
 
-  /** It is over, and that is recorded. */
+  /** The end of the job is recorded. */
   markEnded(job: ManagedJob): void {
     if (!this.#open.delete(job)) return;
     const left = (this.#openOf.get(job.submitter) ?? 1) - 1;
     if (left === 0) this.#openOf.delete(job.submitter);
     else this.#openOf.set(job.submitter, left);
-    this.#over.add(job);
-    this.#wordsBytes -= job.requestBytes;
+    this.#finished.add(job);
+    this.#requestBytes -= job.requestBytes;
   }
 
-  /** So much more of it lies apart from now on. False: there is no room, also if all that are over were forgotten. */
+  /** Reserves space for out-of-line results. False if it does not fit even after evicting every finished job. */
   reserveOutOfLine(job: ManagedJob, bytes: number): boolean {
-    let free = bytesApartMax - this.#bytesApart;
-    for (const old of this.#over) {
+    let free = outOfLineBytesMax - this.#outOfLineBytes;
+    for (const old of this.#finished) {
       if (free >= bytes) break;
       free += old.outOfLineBytes;
     }
     if (free < bytes) return false;
     job.outOfLineBytes += bytes;
-    this.#bytesApart += bytes;
+    this.#outOfLineBytes += bytes;
     return true;
   }
 
   /**
-   * The oldest that are over, if too many are: the caller removes them everywhere else. Some at a time, and so many more
-   * in any case.
+   * Removes the oldest finished jobs beyond the limits, and at least `more` if there are that many; the caller deletes
+   * their records.
    */
   evictFinished(more = 0): readonly ManagedJob[] {
-    const isLate = this.#over.size >= jobLimits.finishedJobsMax + atOnce;
-    if (!isLate && this.#bytesApart <= bytesApartMax && more === 0) return [];
-    const taken: ManagedJob[] = [];
-    for (const job of this.#over) {
-      const isEnough = this.#over.size <= jobLimits.finishedJobsMax && this.#bytesApart <= bytesApartMax;
-      if (isEnough && taken.length >= more) break;
-      this.#over.delete(job);
-      this.#bytesApart -= job.outOfLineBytes;
+    const isOverLimit = this.#finished.size >= jobLimits.finishedJobsMax + evictionBatch;
+    if (!isOverLimit && this.#outOfLineBytes <= outOfLineBytesMax && more === 0) return [];
+    const evicted: ManagedJob[] = [];
+    for (const job of this.#finished) {
+      const isEnough = this.#finished.size <= jobLimits.finishedJobsMax && this.#outOfLineBytes <= outOfLineBytesMax;
+      if (isEnough && evicted.length >= more) break;
+      this.#finished.delete(job);
+      this.#outOfLineBytes -= job.outOfLineBytes;
       this.#jobs.delete(job.id);
       if (job.key !== undefined && this.#byKey.get(job.key) === job) this.#byKey.delete(job.key);
-      taken.push(job);
+      evicted.push(job);
     }
-    return taken;
+    return evicted;
   }
 
-  /** Names of jobs between these two, in order. */
+  /** Ids of jobs between these two, in order. */
   idsBetween(first: string, last: string): readonly string[] {
     const found: string[] = [];
     for (const id of this.#jobs.keys()) {
@@ -127,9 +134,9 @@ export class JobStore {
   }
 
   clear(): void {
-    for (const part of [this.#jobs, this.#open, this.#openOf, this.#byKey, this.#over]) part.clear();
-    this.#bytesApart = 0;
-    this.#wordsBytes = 0;
+    for (const part of [this.#jobs, this.#open, this.#openOf, this.#byKey, this.#finished]) part.clear();
+    this.#outOfLineBytes = 0;
+    this.#requestBytes = 0;
     this.#isInOrder = true;
     this.#lastId = '';
   }

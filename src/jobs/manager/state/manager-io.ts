@@ -1,4 +1,4 @@
-/** Declares the inputs and effects of the job manager machine. Types only. */
+/** Inputs and effects of the job manager machine. Types only. */
 import type { Outcome } from '../../../base/errors.ts';
 import type { Fence } from '../../../base/fence.ts';
 import type { NodeId } from '../../../base/ids.ts';
@@ -9,31 +9,36 @@ import type { JobMessage, JobMessageOf, JobVerb } from '../../../messages/jobs.t
 import type { JobEvent } from './manager-ports.ts';
 import type { ManagedJob } from '../model/managed-job.ts';
 
-/** The answer of an order is JSON, of the others a message. */
+/** JSON for a command, a message for the others. */
 export type ManagerReply = string | JobMessage;
 
 export type ManagerAction =
   | { readonly kind: 'read'; readonly id: number; readonly range: KeyRange; readonly limit: number }
   | { readonly kind: 'transact'; readonly id: number; readonly transaction: RegistryTransaction }
-  | { readonly kind: 'answer'; readonly call: number; readonly outcome: Outcome<ManagerReply> }
-  /** Reads what lies apart of a job that is over, and answers with it. */
+  | { readonly kind: 'reply'; readonly call: number; readonly outcome: Outcome<ManagerReply> }
+  /** Reads the out-of-line results of a finished job and replies with them. */
   | {
-      readonly kind: 'gather';
+      readonly kind: 'readResult';
       readonly call: number;
       readonly verb: ResultVerb;
       readonly job: ManagedJob;
-      readonly argumentsJson: ResultQuery;
+      readonly query: ResultQuery;
     }
-  | { readonly kind: 'give'; readonly id: number; readonly to: Address; readonly message: JobMessageOf<'assignUnits'> }
+  | {
+      readonly kind: 'assign';
+      readonly id: number;
+      readonly to: Address;
+      readonly message: JobMessageOf<'assignUnits'>;
+    }
   | { readonly kind: 'stop'; readonly id: number; readonly to: Address; readonly message: JobMessageOf<'stopUnits'> }
-  | { readonly kind: 'tell'; readonly event: JobEvent };
+  | { readonly kind: 'emit'; readonly event: JobEvent };
 
 export type ResultVerb = 'report' | 'result' | 'failures';
 
 export type ResultQuery = {
   readonly workflow: string | undefined;
   readonly part: number | undefined;
-  /** Of `result`: items of batches as `{index, value}` or `{index, error}`. */
+  /** `result` of a batch: one `{index, value}` or `{index, error}` per item. */
   readonly oneByOne: boolean;
 };
 
@@ -41,37 +46,37 @@ export type ManagerTimer = 'flush' | 'tick';
 export type ManagerEffect = ManagerAction | Schedule<ManagerTimer> | CancelTimer;
 
 export type ManagerInput =
-  | { readonly kind: 'became'; readonly fence: Fence }
-  | { readonly kind: 'lost' }
+  | { readonly kind: 'becameLeader'; readonly fence: Fence }
+  | { readonly kind: 'lostLeadership' }
   | { readonly kind: 'read'; readonly id: number; readonly outcome: Outcome<RangeResult> }
   | { readonly kind: 'transacted'; readonly id: number; readonly outcome: Outcome<TransactionResult> }
   | {
-      readonly kind: 'order';
+      readonly kind: 'command';
       readonly call: number;
       readonly verb: JobVerb;
       readonly argumentsJson: string;
       readonly submitter: string;
       readonly remainingMs: number;
-      /** Of `submit`: it is answered when the job is over, at the latest after so long. */
+      /** `submit`: the reply waits for the end of the job, at the latest for this time. */
       readonly waitMs: number;
-      /** Of `submit`: its idempotencyKey, unless the words have one. */
-      readonly key: string | undefined;
+      /** `submit`: the idempotency key, unless the arguments contain one. */
+      readonly idempotencyKey: string | undefined;
     }
   | {
-      readonly kind: 'report';
+      readonly kind: 'heartbeat';
       readonly call: number;
       readonly from: Identity;
       readonly message: JobMessageOf<'workerHeartbeat'>;
     }
   | {
-      readonly kind: 'news';
+      readonly kind: 'unitReports';
       readonly call: number;
       readonly from: Identity;
       readonly message: JobMessageOf<'reportUnits'>;
     }
-  | { readonly kind: 'given'; readonly id: number; readonly outcome: Outcome<JobMessage> }
-  | { readonly kind: 'stopped'; readonly id: number; readonly outcome: Outcome<JobMessage> }
-  | { readonly kind: 'gone'; readonly node: NodeId; readonly generation: number }
-  | { readonly kind: 'members' };
+  | { readonly kind: 'assignReply'; readonly id: number; readonly outcome: Outcome<JobMessage> }
+  | { readonly kind: 'stopReply'; readonly id: number; readonly outcome: Outcome<JobMessage> }
+  | { readonly kind: 'processGone'; readonly node: NodeId; readonly generation: number }
+  | { readonly kind: 'membershipChanged' };
 
 export type ManagerStepInput = ManagerInput | TimerExpired<ManagerTimer> | PersistFailed;

@@ -1,4 +1,4 @@
-/** Declares what the job manager needs from its node, its options and its events. Types and defaults only. */
+/** What the job manager needs from its node, its options and its events. Types and defaults only. */
 import type { Done } from '../../../base/errors.ts';
 import type { NodeId } from '../../../base/ids.ts';
 import type { Address, Clock } from '../../../base/ports.ts';
@@ -8,7 +8,7 @@ import type { JobMessage } from '../../../messages/jobs.ts';
 import type { AttemptOutcome, JobStatus } from '../../job-types.ts';
 import { jobLimits } from '../../limits.ts';
 
-/** A worker as membership and registration know it. */
+/** State of a worker in membership and registration. */
 export type WorkerStatus = {
   readonly id: NodeId;
   readonly name: string;
@@ -16,7 +16,7 @@ export type WorkerStatus = {
   readonly address: Address;
   readonly state: 'alive' | 'suspect' | 'dead' | 'left';
   readonly stuck: boolean;
-  /** Local health as membership counts it: 0 is best. */
+  /** Local health score of membership: 0 is best. */
   readonly health: number;
   readonly admin: 'active' | 'draining' | 'drained' | undefined;
 };
@@ -40,9 +40,9 @@ export type JobManagerPorts = {
   readonly registry: Pick<Registry, 'range' | 'transact'>;
   readonly leadership: Leadership;
   readonly dc: string;
-  /** Ends in the answer or an error, at the latest after `timeoutMs`. */
+  /** Ends with the reply or an error, at the latest after `timeoutMs`. */
   request(to: Address, message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void;
-  /** As membership and registration know it now. */
+  /** Current state in membership and registration. */
   worker(id: NodeId): WorkerStatus | undefined;
   sha256(bytes: Uint8Array): string;
   emit(event: JobEvent): void;
@@ -50,11 +50,13 @@ export type JobManagerPorts = {
 };
 
 export type JobManagerOptions = {
-  /** How long a worker may go on without an answer to its reports; it stops by itself at 0.8 of that. */
+  /**
+   * Lease of a worker: without a reply to its heartbeats its units end by 0.8 of it, and the leader reassigns at 1.1.
+   */
   readonly jobLeaseMs: number;
-  /** Of a job that names none. */
+  /** Timeout of a job that gives none. */
   readonly jobTimeoutMs: number;
-  /** Of all results of one workflow. */
+  /** Size of all results of a workflow. */
   readonly jobResultBytesMax: number;
 };
 

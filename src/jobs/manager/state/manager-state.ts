@@ -1,6 +1,6 @@
 /**
- * State shared by the parts of the leading manager during one step: stores, current time, effects, next fence. Fences
- * only grow.
+ * State shared by the parts of the leading job manager during one step: stores, current time, pending effects, next
+ * fence. Fences only grow.
  */
 import { CompactingSet } from '../../../base/collections/compacting-map.ts';
 import type { Fence } from '../../../base/fence.ts';
@@ -19,26 +19,26 @@ import type { RequestCache } from '../submission/request-cache.ts';
 import type { WorkerTable } from '../model/worker-table.ts';
 import type { WorkerSelector } from './worker-selector.ts';
 
-const eventsEachSecondMax = 500;
+const eventsPerSecondMax = 500;
 
 export class ManagerState {
   readonly options: JobManagerOptions;
   readonly jobs: JobStore;
   readonly workers: WorkerTable;
-  readonly selection: WorkerSelector;
+  readonly selector: WorkerSelector;
   readonly runQueue: RunQueue;
   readonly commits: CommitBatcher;
   readonly requests: RequestCache;
   readonly random: Random;
   readonly #wallMs: () => number;
-  /** Effects of the step that goes on. */
+  /** Effects of the current step. */
   effects: ManagerEffect[] = [];
   nowMs = 0;
-  /** Time of the managers is that of this leader and so much. */
+  /** The manager clock is `nowMs` plus this offset. */
   clockOffsetMs = 0;
   term = 0;
   #fence = 0n;
-  /** Jobs whose status has changed in a way that may be recorded a little later. */
+  /** Jobs whose status may be recorded with a later commit. */
   readonly deferredStatus = new CompactingSet<ManagedJob>();
   #eventsSecond = 0;
   #events = 0;
@@ -46,14 +46,14 @@ export class ManagerState {
   constructor(
     parts: Pick<
       ManagerState,
-      'options' | 'jobs' | 'workers' | 'selection' | 'runQueue' | 'commits' | 'requests' | 'random'
+      'options' | 'jobs' | 'workers' | 'selector' | 'runQueue' | 'commits' | 'requests' | 'random'
     >,
     wallMs: () => number,
   ) {
     this.options = parts.options;
     this.jobs = parts.jobs;
     this.workers = parts.workers;
-    this.selection = parts.selection;
+    this.selector = parts.selector;
     this.runQueue = parts.runQueue;
     this.commits = parts.commits;
     this.requests = parts.requests;
@@ -65,7 +65,7 @@ export class ManagerState {
     return Math.max(0, Math.floor(this.#wallMs()));
   }
 
-  /** What all leaders count together: for deadlines that outlive one of them. */
+  /** The manager clock: time that all leaders count together, for deadlines that outlive a leader. */
   get managerClockMs(): number {
     return Math.max(0, Math.floor(this.nowMs + this.clockOffsetMs));
   }
@@ -73,11 +73,11 @@ export class ManagerState {
   becomeLeader(fence: Fence): void {
     this.#fence = fence;
     const { term, index } = fenceParts(fence);
-    // A registry without terms of its own counts its leaders by its revisions.
+    // A registry without terms numbers its leaders by revisions.
     this.term = term > 0 ? term : index % 2 ** 32;
   }
 
-  /** Above all that were given before for the same thing. */
+  /** Above every earlier fence of this leader, and above `last`. */
   nextFence(last: bigint | undefined): bigint {
     this.#fence += 1n;
     return last !== undefined && last >= this.#fence ? last + 1n : this.#fence;
@@ -89,19 +89,19 @@ export class ManagerState {
     job.hasUnpublishedChange = true;
   }
 
-  /** Whoever watches has other things to do than to read thousands of them. */
+  /** Events are limited per second, to protect their consumers. */
   get canEmit(): boolean {
-    return this.#events < eventsEachSecondMax || Math.floor(this.nowMs / 1_000) !== this.#eventsSecond;
+    return this.#events < eventsPerSecondMax || Math.floor(this.nowMs / 1_000) !== this.#eventsSecond;
   }
 
   emit(event: JobEvent): void {
     const second = Math.floor(this.nowMs / 1_000);
     if (second !== this.#eventsSecond) [this.#eventsSecond, this.#events] = [second, 0];
     this.#events += 1;
-    if (this.#events <= eventsEachSecondMax) this.effects.push({ kind: 'tell', event });
+    if (this.#events <= eventsPerSecondMax) this.effects.push({ kind: 'emit', event });
   }
 
-  /** Numbers of it may have changed. */
+  /** The counts of the workflow may have changed. */
   markProgress(workflow: ManagedWorkflow): void {
     workflow.job.hasUnpublishedChange = true;
   }

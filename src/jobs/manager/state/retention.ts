@@ -1,6 +1,6 @@
 /**
- * Deletes the records of evicted jobs, neighbours in one range: job ids are in the order of submission, so one deletion
- * takes many. Never touches an open job.
+ * Deletes the records of evicted jobs. Job ids are in the order of submission, so one range deletion covers many
+ * neighbours. Never touches an open job.
  */
 import type { KeyRange } from '../../../base/registry.ts';
 import { jobKeys, jobRanges } from '../../job-keys.ts';
@@ -9,21 +9,21 @@ import type { JobStore } from './job-store.ts';
 import type { ManagedJob } from '../model/managed-job.ts';
 import type { ManagerState } from './manager-state.ts';
 
-export function deleteOldJobs({ commits, jobs: book }: Pick<ManagerState, 'commits' | 'jobs'>, more = 0): void {
-  const jobs = book.evictFinished(more);
+export function deleteOldJobs({ commits, jobs: store }: Pick<ManagerState, 'commits' | 'jobs'>, more = 0): void {
+  const jobs = store.evictFinished(more);
   if (jobs.length === 0) return;
-  for (const [first, last] of neighbours(book, jobs)) {
+  for (const [first, last] of neighbours(store, jobs)) {
     for (const keyOf of [jobKeys.job, jobKeys.state])
       commits.removeRange({ from: keyOf(first.id), to: `${keyOf(last.id)}\0` });
   }
   for (const job of jobs) {
-    if (job.outOfLineBytes > 0) for (const range of endsOf(job)) commits.removeRange(range, true);
+    if (job.outOfLineBytes > 0) for (const range of resultRanges(job)) commits.removeRange(range, true);
     if (job.hasBlocks) commits.removeRange(jobRanges.unitBlocksOf(job.id), true);
   }
 }
 
-/** All of it for a job with few units; by halves of its workflows for others: a unit may have left several keys. */
-function endsOf({ id, isInline, workflows }: ManagedJob): readonly KeyRange[] {
+/** One range for a job with few units, else two per workflow, because a unit may have several keys. */
+function resultRanges({ id, isInline, workflows }: ManagedJob): readonly KeyRange[] {
   const all = jobRanges.resultsOf(id);
   if (isInline) return [all];
   return workflows.flatMap(({ index, units }) => {
@@ -37,18 +37,18 @@ function endsOf({ id, isInline, workflows }: ManagedJob): readonly KeyRange[] {
   });
 }
 
-/** First and last of each run of jobs with no other job between them. */
-function neighbours(book: JobStore, jobs: readonly ManagedJob[]): readonly (readonly [ManagedJob, ManagedJob])[] {
+/** First and last of each group of jobs with no other job between them. */
+function neighbours(store: JobStore, jobs: readonly ManagedJob[]): readonly (readonly [ManagedJob, ManagedJob])[] {
   const inOrder = jobs.toSorted((a, b) => (a.id < b.id ? -1 : 1));
-  const others = book.idsBetween(inOrder[0]?.id ?? '', inOrder.at(-1)?.id ?? '');
-  const runs: [ManagedJob, ManagedJob][] = [];
+  const others = store.idsBetween(inOrder[0]?.id ?? '', inOrder.at(-1)?.id ?? '');
+  const groups: [ManagedJob, ManagedJob][] = [];
   let at = 0;
   for (const job of inOrder) {
     const before = at;
     while (at < others.length && (others[at] as string) < job.id) at += 1;
-    const run = runs.at(-1);
-    if (run !== undefined && at === before) run[1] = job;
-    else runs.push([job, job]);
+    const group = groups.at(-1);
+    if (group !== undefined && at === before) group[1] = job;
+    else groups.push([job, job]);
   }
-  return runs;
+  return groups;
 }

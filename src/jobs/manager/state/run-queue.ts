@@ -1,13 +1,13 @@
 /**
- * Orders workflows with unassigned units: priority, then round-robin over submitters, then first come first served.
- * Knows no workers.
+ * Owns the order of workflows with unassigned units: priority, then round-robin over submitters, then first come first
+ * served. Knows no workers.
  */
 import type { ManagedWorkflow } from '../model/managed-job.ts';
 
 type Lane = { readonly submitter: string; readonly workflows: Set<ManagedWorkflow> };
 
 export class RunQueue {
-  /** By priority, 0 to 9; within one in the order of turns. */
+  /** By priority, 0 to 9; lanes in round-robin order. */
   readonly #lanes: Lane[][] = Array.from({ length: 10 }, () => []);
 
   add(workflow: ManagedWorkflow): void {
@@ -37,19 +37,19 @@ export class RunQueue {
   }
 
   /**
-   * Offers them in order, one of each submitter in turn, until `offer` answers 'stop'. 'taken' uses up the turn of the
-   * submitter, 'passed' leaves it to the next of the same submitter, up to `passedMax` of them.
+   * Offers workflows in order, one per submitter and round, until `offer` returns 'stop'. 'dispatched' uses the turn of
+   * the submitter; 'skipped' passes it to its next workflow, up to `skippedMax` times.
    */
-  dispatch(offer: (workflow: ManagedWorkflow) => 'taken' | 'passed' | 'stop', passedMax: number): void {
+  dispatch(offer: (workflow: ManagedWorkflow) => 'dispatched' | 'skipped' | 'stop', skippedMax: number): void {
     for (let priority = 9; priority >= 0; priority--) {
       const lanes = this.#lanes[priority] as Lane[];
       let idle = 0;
       while (lanes.length > 0 && idle < lanes.length) {
         const lane = lanes[0] as Lane;
-        const verdict = offerLane(lane, offer, passedMax);
-        if (verdict === 'stop') return;
-        idle = verdict === 'taken' ? 0 : idle + 1;
-        // Whoever had a turn goes to the end, unless all of it was given and it is gone.
+        const result = offerLane(lane, offer, skippedMax);
+        if (result === 'stop') return;
+        idle = result === 'dispatched' ? 0 : idle + 1;
+        // The lane moves to the end, unless `offer` removed it because all its units are assigned.
         if (lanes[0] === lane) {
           lanes.shift();
           if (lane.workflows.size > 0) lanes.push(lane);
@@ -69,15 +69,15 @@ export class RunQueue {
 
 function offerLane(
   lane: Lane,
-  offer: (workflow: ManagedWorkflow) => 'taken' | 'passed' | 'stop',
-  passedMax: number,
-): 'taken' | 'passed' | 'stop' {
-  let passed = 0;
+  offer: (workflow: ManagedWorkflow) => 'dispatched' | 'skipped' | 'stop',
+  skippedMax: number,
+): 'dispatched' | 'skipped' | 'stop' {
+  let skipped = 0;
   for (const workflow of lane.workflows) {
-    const verdict = offer(workflow);
-    if (verdict !== 'passed') return verdict;
-    passed += 1;
-    if (passed >= passedMax) break;
+    const result = offer(workflow);
+    if (result !== 'skipped') return result;
+    skipped += 1;
+    if (skipped >= skippedMax) break;
   }
-  return 'passed';
+  return 'skipped';
 }

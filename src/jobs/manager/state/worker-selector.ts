@@ -1,6 +1,6 @@
 /**
- * Selects the worker for a unit: eligible, with a core, not failed before; then most free cores, lowest load, best
- * health, random. Explains refusals.
+ * Selects the worker for a unit: eligible, with a free core, without a failure of this unit; among those most free
+ * cores, then lowest load, best health, random. Explains why a worker is not eligible. Never assigns.
  */
 import type { NodeId } from '../../../base/ids.ts';
 import type { Random } from '../../../base/random.ts';
@@ -9,119 +9,120 @@ import type { ManagedUnit } from '../model/managed-job.ts';
 import { type WorkerSession, type WorkerTable, freeCoresOf } from '../model/worker-table.ts';
 
 const levels = ['normal', 'elevated', 'high', 'severe', 'critical'];
-/** Units of a core that a worker may have at one time: the others wait there for their turn. */
+/** Units per core that may be assigned to a worker; those beyond its cores wait at the worker. */
 export const unitsPerCore = { long: 1, short: 32, quick: 128 } as const;
-/** Of all its cores together; a worker keeps a few more. */
-const aheadMax = 480;
-const keptMs = 50;
+/** Units that may wait at a worker; its own queue has space for a few more. */
+const waitingMax = 480;
+const cachedMs = 50;
 
 export class WorkerSelector {
-  readonly #seats: WorkerTable;
+  readonly #sessions: WorkerTable;
   readonly #random: Random;
-  readonly #ask: (id: NodeId) => WorkerStatus | undefined;
-  /** What membership said a moment ago: to ask costs more than to choose. */
-  readonly #kept = new Map<NodeId, WorkerStatus | undefined>();
-  #keptMs = -Infinity;
-  /** Of the pass that goes on: who may get anything. */
-  #usable: { readonly seat: WorkerSession; readonly health: number; readonly level: number }[] = [];
+  readonly #statusOf: (id: NodeId) => WorkerStatus | undefined;
+  /** Recent results of `#statusOf`, which costs more than the selector. */
+  readonly #cached = new Map<NodeId, WorkerStatus | undefined>();
+  #cachedAtMs = -Infinity;
+  /** Eligible workers as of the last `refresh`. */
+  #eligible: { readonly session: WorkerSession; readonly health: number; readonly level: number }[] = [];
 
-  constructor(seats: WorkerTable, random: Random, known: (id: NodeId) => WorkerStatus | undefined) {
-    this.#seats = seats;
+  constructor(sessions: WorkerTable, random: Random, statusOf: (id: NodeId) => WorkerStatus | undefined) {
+    this.#sessions = sessions;
     this.#random = random;
-    this.#ask = known;
+    this.#statusOf = statusOf;
   }
 
-  /** Looks at all workers once; what `pick` answers until the next `begin` rests on it. */
+  /** Computes the eligible workers; `pick` and the counts use them until the next call. */
   refresh(nowMs: number): void {
-    this.#usable = [];
-    if (nowMs >= this.#keptMs + keptMs) this.invalidate(nowMs);
-    for (const seat of this.#seats.values()) {
-      if (this.ineligibleReason(seat, nowMs) !== undefined) continue;
-      const level = Math.max(0, levels.indexOf(seat.loadLevel));
-      this.#usable.push({ seat, level, health: this.#knownOf(seat.id)?.health ?? 0 });
+    this.#eligible = [];
+    if (nowMs >= this.#cachedAtMs + cachedMs) this.invalidate(nowMs);
+    for (const session of this.#sessions.values()) {
+      if (this.ineligibleReason(session, nowMs) !== undefined) continue;
+      const level = Math.max(0, levels.indexOf(session.loadLevel));
+      this.#eligible.push({ session, level, health: this.#cachedStatusOf(session.id)?.health ?? 0 });
     }
   }
 
   /** Membership has changed. */
   invalidate(nowMs: number): void {
-    this.#kept.clear();
-    this.#keptMs = nowMs;
+    this.#cached.clear();
+    this.#cachedAtMs = nowMs;
   }
 
-  #knownOf(id: NodeId): WorkerStatus | undefined {
-    if (!this.#kept.has(id)) this.#kept.set(id, this.#ask(id));
-    return this.#kept.get(id);
+  #cachedStatusOf(id: NodeId): WorkerStatus | undefined {
+    if (!this.#cached.has(id)) this.#cached.set(id, this.#statusOf(id));
+    return this.#cached.get(id);
   }
 
-  /** Why this worker gets nothing at all now; undefined if it may. */
-  ineligibleReason(seat: WorkerSession, nowMs: number): string | undefined {
-    if (!seat.hasReported) return 'it has not reported to this leader yet';
-    if (!this.#seats.holdsLease(seat, nowMs)) return 'it was not heard for too long';
-    const known = this.#knownOf(seat.id);
-    if (known === undefined) return 'membership does not know it';
-    if (known.generation !== seat.generation) return 'it was started anew';
-    if (known.state !== 'alive') return `membership says ${known.state}`;
+  /** Why no unit is assigned to this worker now; undefined if it is eligible. */
+  ineligibleReason(session: WorkerSession, nowMs: number): string | undefined {
+    if (!session.hasReported) return 'it has sent no heartbeat to this leader yet';
+    if (!this.#sessions.holdsLease(session, nowMs)) return 'its lease is about to expire';
+    const known = this.#cachedStatusOf(session.id);
+    if (known === undefined) return 'it is not a member';
+    if (known.generation !== session.generation) return 'it restarted';
+    if (known.state !== 'alive') return `it is ${known.state}`;
     if (known.stuck) return 'it is stuck';
     if (known.admin !== 'active') return `it is ${known.admin ?? 'not registered'}`;
-    if (seat.draining) return 'it is draining';
-    if (nowMs < seat.backoffUntilMs) return 'it refused a moment ago';
+    if (session.draining) return 'it is draining';
+    if (nowMs < session.backoffUntilMs) return 'it refused a unit less than a second ago';
     return undefined;
   }
 
-  /** Cores of all that may get something, free or not. */
+  /** Cores of all eligible workers, free or not. */
   totalCores(): number {
     let sum = 0;
-    for (const { seat } of this.#usable) sum += seat.coresTotal;
+    for (const { session } of this.#eligible) sum += session.coresTotal;
     return sum;
   }
 
-  /** Somebody may get something, be it ahead. */
+  /** True if any eligible worker can take a unit, even one that waits there. */
   hasCapacity(): boolean {
-    for (const { seat } of this.#usable) if (roomOf(seat, unitsPerCore.quick) > 0) return true;
+    for (const { session } of this.#eligible) if (capacityOf(session, unitsPerCore.quick) > 0) return true;
     return false;
   }
 
   freeCores(): number {
     let sum = 0;
-    for (const { seat } of this.#usable) sum += freeCoresOf(seat);
+    for (const { session } of this.#eligible) sum += freeCoresOf(session);
     return sum;
   }
 
-  /** `perCore`: with so many others of a core. */
+  /** `perCore` is the number of units per core that may be assigned. */
   pick(unit: ManagedUnit, perCore: number): WorkerSession | undefined {
-    let best: { seat: WorkerSession; room: number; level: number; health: number } | undefined;
+    let best: { session: WorkerSession; capacity: number; level: number; health: number } | undefined;
     let equals = 1;
-    for (const { seat, level, health } of this.#usable) {
-      const room = roomOf(seat, perCore);
-      if (room <= 0 || isExcluded(unit, seat)) continue;
-      const difference = best === undefined ? 1 : room - best.room || best.level - level || best.health - health;
+    for (const { session, level, health } of this.#eligible) {
+      const capacity = capacityOf(session, perCore);
+      if (capacity <= 0 || isExcluded(unit, session)) continue;
+      const difference =
+        best === undefined ? 1 : capacity - best.capacity || best.level - level || best.health - health;
       if (difference < 0) continue;
       equals = difference === 0 ? equals + 1 : 1;
-      if (difference > 0 || this.#random.below(equals) === 0) best = { seat, room, level, health };
+      if (difference > 0 || this.#random.below(equals) === 0) best = { session, capacity, level, health };
     }
-    return best?.seat;
+    return best?.session;
   }
 
-  /** For people. */
+  /** One line per worker, for display. */
   explain(unit: ManagedUnit | undefined, nowMs: number): readonly string[] {
     const lines: string[] = [];
-    for (const seat of this.#seats.values()) {
-      const excluded = unit !== undefined && isExcluded(unit, seat);
-      const why = this.ineligibleReason(seat, nowMs) ?? (excluded ? 'it failed this unit before' : undefined);
-      const cores = `${freeCoresOf(seat)} of ${seat.coresTotal} cores free`;
-      lines.push(`${seat.name}: ${why === undefined ? 'may take it' : `cannot take it, ${why}`} (${cores})`);
+    for (const session of this.#sessions.values()) {
+      const excluded = unit !== undefined && isExcluded(unit, session);
+      const reason = this.ineligibleReason(session, nowMs) ?? (excluded ? 'it failed this unit before' : undefined);
+      const cores = `${freeCoresOf(session)} of ${session.coresTotal} cores free`;
+      lines.push(`${session.name}: ${reason === undefined ? 'eligible' : `not eligible: ${reason}`} (${cores})`);
     }
     return lines;
   }
 }
 
-function roomOf({ coresTotal, assignments }: WorkerSession, perCore: number): number {
-  return Math.min(coresTotal * perCore, coresTotal + aheadMax) - assignments.size;
+function capacityOf({ coresTotal, assignments }: WorkerSession, perCore: number): number {
+  return Math.min(coresTotal * perCore, coresTotal + waitingMax) - assignments.size;
 }
 
-function isExcluded(unit: ManagedUnit, seat: WorkerSession): boolean {
+function isExcluded(unit: ManagedUnit, session: WorkerSession): boolean {
   for (const { worker, generation, outcome } of unit.attempts)
-    if (worker === seat.id && generation === seat.generation && (outcome === 'lost' || outcome === 'failed'))
+    if (worker === session.id && generation === session.generation && (outcome === 'lost' || outcome === 'failed'))
       return true;
   return false;
 }

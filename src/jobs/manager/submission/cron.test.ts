@@ -9,7 +9,7 @@ function next(text: string, after: string): string {
   return new Date(at).toISOString().slice(0, 16);
 }
 
-test('the next time that fits', () => {
+test('the next time of a cron expression is the first match after a time', () => {
   const cases: readonly (readonly [string, string, string])[] = [
     ['* * * * *', '2026-01-01T00:00:00Z', '2026-01-01T00:01'],
     ['* * * * *', '2026-01-01T00:00:59.999Z', '2026-01-01T00:01'],
@@ -22,23 +22,23 @@ test('the next time that fits', () => {
     ['0 0 * * Sun', '2026-01-01T00:00:00Z', '2026-01-04T00:00'],
     ['0 0 1 jan *', '2026-01-01T00:00:00Z', '2027-01-01T00:00'],
     ['0 0 29 2 *', '2026-01-01T00:00:00Z', '2028-02-29T00:00'],
-    // Both kinds of day: either will do.
+    // Both kinds of day are restricted: either matches.
     ['0 0 13 * fri', '2026-01-01T00:00:00Z', '2026-01-02T00:00'],
     ['0 0 13 * fri', '2026-01-09T00:00:00Z', '2026-01-13T00:00'],
     // February has no day 31 that could be this Wednesday.
     ['0 0 1 * wed', '2027-02-26T12:00:00Z', '2027-03-01T00:00'],
     ['0 0 1 * mon', '2026-02-27T12:00:00Z', '2026-03-01T00:00'],
     ['0 3 31 * mon', '2027-04-28T12:00:00Z', '2027-05-03T03:00'],
-    // A field that begins with a star restricts nothing by itself, as in crontab(5): both have to match.
+    // With a field that starts with a star both must match, as in crontab(5).
     ['0 0 */2 * fri', '2026-01-01T00:00:00Z', '2026-01-09T00:00'],
     ['0 0 13 * */2', '2026-01-01T00:00:00Z', '2026-01-13T00:00'],
     ['59 23 31 dec *', '2026-12-31T23:58:00Z', '2026-12-31T23:59'],
     ['10/20 * * * *', '2026-01-01T00:31:00Z', '2026-01-01T00:50'],
   ];
-  for (const [text, after, wanted] of cases) assert.equal(next(text, after), wanted, `${text} after ${after}`);
+  for (const [text, after, expected] of cases) assert.equal(next(text, after), expected, `${text} after ${after}`);
 });
 
-test('what is none, or never comes', () => {
+test('an invalid expression, and one that never matches, is BAD_ARGUMENT', () => {
   const none = ['', '* * * *', '* * * * * *', '60 * * * *', '* 24 * * *', '* * 0 * *', '* * * 13 *', '* * * * 8'];
   for (const text of [
     ...none,
@@ -56,7 +56,7 @@ test('what is none, or never comes', () => {
     );
 });
 
-test('an invalid expression is refused with the part that is wrong and what is allowed', () => {
+test('the error of an invalid expression names the wrong part and the allowed range', () => {
   const cases: readonly (readonly [string, RegExp])[] = [
     ['* * * *', /five fields/],
     ['@daily', /five fields/],
@@ -69,7 +69,7 @@ test('an invalid expression is refused with the part that is wrong and what is a
     ['0 0 * * fri#2', /"fri#2": 0 to 7/],
     ['0 0 * * 0-sun/0', /cannot read 0-sun\/0/],
     ['0 0 * * fri-mon', /fri-mon: it ends before it begins/],
-    ['0 0 31 apr,jun *', /"0 0 31 apr,jun \*" never comes/],
+    ['0 0 31 apr,jun *', /"0 0 31 apr,jun \*" never matches/],
   ];
   for (const [text, message] of cases)
     assert.throws(
@@ -80,7 +80,7 @@ test('an invalid expression is refused with the part that is wrong and what is a
 });
 
 /** Each next time is computed from the one before, in a process whose clocks change by an hour on that day. */
-test('schedules are in UTC: a change of the local clocks skips no time and repeats none', (context) => {
+test('cron times are in UTC: a change of the local clock skips no time and repeats none', (context) => {
   const zone = process.env['TZ'];
   context.after(() => {
     if (zone === undefined) delete process.env['TZ'];
@@ -99,9 +99,9 @@ test('schedules are in UTC: a change of the local clocks skips no time and repea
   ];
   for (const local of ['UTC', 'America/New_York', 'Europe/Berlin', 'Pacific/Auckland']) {
     process.env['TZ'] = local;
-    for (const [text, from, wanted] of cases) {
+    for (const [text, from, expected] of cases) {
       let after = from;
-      for (const time of wanted) {
+      for (const time of expected) {
         assert.equal(next(text, after), time, `${text} after ${after} in ${local}`);
         after = `${time}:00Z`;
       }

@@ -18,10 +18,10 @@ const monthNames = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep
 const dayNames = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat'];
 const minuteMs = 60_000;
 const dayMs = 86_400_000;
-/** February 29 on a certain weekday comes back within 40 years, also over a century without a leap year. */
+/** February 29 on a given weekday recurs within 40 years, also over a century without a leap year. */
 const daysAheadMax = 15_000;
 
-/** BAD_ARGUMENT for what is none, or never comes. */
+/** Throws BAD_ARGUMENT for an invalid expression, and for one that never matches. */
 export function parseCron(text: string): CronSpec {
   const fields = text.trim().split(/\s+/);
   const [minute, hour, day, month, weekday] = fields as [string, string, string, string, string];
@@ -34,11 +34,11 @@ export function parseCron(text: string): CronSpec {
     weekdays: new Set([...fieldOf(weekday, 0, 7, dayNames)].map((one) => one % 7)),
     eitherDay: !day.startsWith('*') && !weekday.startsWith('*'),
   };
-  if (nextCronTime(cron, 0) === undefined) throw badArgument(`cron ${JSON.stringify(text)} never comes`);
+  if (nextCronTime(cron, 0) === undefined) throw badArgument(`cron ${JSON.stringify(text)} never matches a date`);
   return cron;
 }
 
-/** The first time after that one, in milliseconds of the wall clock; undefined if it never comes. */
+/** The first matching time after `afterMs`, wall clock; undefined if there is none. */
 export function nextCronTime(cron: CronSpec, afterMs: number): number | undefined {
   const first = (Math.floor(afterMs / minuteMs) + 1) * minuteMs;
   let dayStart = Math.floor(first / dayMs) * dayMs;

@@ -1,6 +1,6 @@
 /**
- * Validates single untrusted JSON values. Each failure is BAD_ARGUMENT with the field name and the allowed range. Never
- * corrects a value.
+ * Validates single untrusted JSON values. Each failure is BAD_ARGUMENT with the name of the field and the allowed
+ * range. Never corrects a value.
  */
 import { RemusterError } from '../../../base/errors.ts';
 
@@ -10,13 +10,12 @@ export function badArgument(what: string): RemusterError {
   return new RemusterError('BAD_ARGUMENT', what);
 }
 
-/** JSON of an object. */
-export function parseJsonObject(words: string): JsonFields {
+export function parseJsonObject(json: string): JsonFields {
   let value: unknown;
   try {
-    value = JSON.parse(words);
+    value = JSON.parse(json);
   } catch {
-    throw badArgument('the words are not JSON');
+    throw badArgument('the request is not JSON');
   }
   return checkObject(value, 'the request');
 }
@@ -62,7 +61,7 @@ export function checkText(value: unknown, label: string, charactersMax: number):
   return value;
 }
 
-/** Shorter, and without half a character at its end. */
+/** Never ends in half of a surrogate pair. */
 export function truncateText(text: string, charactersMax: number): string {
   return text.slice(0, charactersMax).toWellFormed();
 }

@@ -1,4 +1,4 @@
-/** Caches validated requests by their JSON text, bounded. Equal submissions share one immutable result. */
+/** Caches validated requests by their JSON, bounded. Equal submissions share one immutable result. */
 import { BoundedLru } from '../../../base/collections/bounded-lru.ts';
 import { RemusterError } from '../../../base/errors.ts';
 import type { JobRequest } from '../../job-types.ts';
@@ -8,49 +8,49 @@ import { unitCountMax } from '../model/unit-split.ts';
 
 export type ValidatedRequest = {
   readonly request: JobRequest;
-  /** As they came. */
+  /** The request as submitted. */
   readonly json: string;
   /** JSON of the facts of each workflow. */
   readonly factsJson: readonly string[];
-  /** So few units that they lie in the state of the job. */
+  /** The job has few units, which are recorded in its state. */
   readonly hasInlineUnits: boolean;
-  /** The same for the same content, whatever its key. */
+  /** Equal for equal content, whatever the idempotency key. */
   readonly hash: () => string;
 };
 
-/** Of all of it, in its record. */
-const wordsBytesMax = 900_000;
+/** Size of a request in its record. */
+const requestBytesMax = 900_000;
 const factsBytesMax = 200_000;
-/** Of a job whose units lie in its state. */
+/** Limits of a job whose units are recorded in its state. */
 const inlineUnitsMax = 16;
 const inlineWorkflowsMax = 16;
-const keptMax = 256;
-const keptCharactersMax = 16_384;
+const cachedMax = 256;
+const cachedCharactersMax = 16_384;
 const encoder = new TextEncoder();
 
 export class RequestCache {
   readonly #sha256: (bytes: Uint8Array) => string;
-  readonly #kept = new BoundedLru<string, ValidatedRequest>(keptMax);
+  readonly #cached = new BoundedLru<string, ValidatedRequest>(cachedMax);
 
   constructor(sha256: (bytes: Uint8Array) => string) {
     this.#sha256 = sha256;
   }
 
-  /** BAD_ARGUMENT or TOO_LARGE when that is no request. */
-  validate(words: string): ValidatedRequest {
-    const known = this.#kept.get(words);
+  /** Throws BAD_ARGUMENT or TOO_LARGE for an invalid request. */
+  validate(json: string): ValidatedRequest {
+    const known = this.#cached.get(json);
     if (known !== undefined) return known;
-    const checked = this.#checked(words);
-    // A key makes words that nobody uses again, unless they are sent a second time.
-    if (checked.request.idempotencyKey === undefined && words.length <= keptCharactersMax)
-      this.#kept.set(words, checked);
-    return checked;
+    const validated = this.#validate(json);
+    // A request with a key is unique, except for a resend.
+    if (validated.request.idempotencyKey === undefined && json.length <= cachedCharactersMax)
+      this.#cached.set(json, validated);
+    return validated;
   }
 
-  #checked(json: string): ValidatedRequest {
-    if (bytesOf(json) > wordsBytesMax)
-      throw new RemusterError('TOO_LARGE', `a request has at most ${wordsBytesMax} bytes`, 'no');
-    if (!json.isWellFormed()) throw badArgument('the words are no Unicode');
+  #validate(json: string): ValidatedRequest {
+    if (bytesOf(json) > requestBytesMax)
+      throw new RemusterError('TOO_LARGE', `the request has more than ${requestBytesMax} bytes`, 'no');
+    if (!json.isWellFormed()) throw badArgument('the request is not valid Unicode');
     const request = validateJobRequest(parseJsonObject(json));
     const { workflows } = request;
     let units = 0;
@@ -58,7 +58,7 @@ export class RequestCache {
     const factsJson = workflows.map((facts) => JSON.stringify(facts));
     for (const [index, text] of factsJson.entries())
       if (bytesOf(text) > factsBytesMax)
-        throw badArgument(`the facts of ${workflows[index]?.name} are more than ${factsBytesMax} bytes`);
+        throw badArgument(`the facts of workflow ${workflows[index]?.name} have more than ${factsBytesMax} bytes`);
     let hash: string | undefined;
     return {
       request,

@@ -1,6 +1,6 @@
 /**
- * Validates a submitted job once: ranges, unique names, existing dependencies, no cycle. Never corrects anything.
- * Compared with valibot and typebox (decision 18): graphs, relations and the wording of errors would stay ours.
+ * Validates a submitted job: ranges, unique names, existing dependencies, no cycle. Never corrects a value. Compared
+ * with valibot and typebox (decision 18): graphs, relations and error texts would still be our code.
  */
 import type { JobRequest } from '../../job-types.ts';
 import { jobLimits } from '../../limits.ts';
@@ -24,11 +24,12 @@ const stepsMax = 1_000;
 const stagesMax = 1_000;
 const conditionsMax = 100;
 const memoryMbMax = 65_536;
+const envEntriesMax = 1_000;
 export const idempotencyKeyLengthMax = 256;
 const wallMsMax = 8_640_000_000_000_000;
 const sha256Pattern = /^[0-9a-f]{64}$/;
 
-/** BAD_ARGUMENT, with the name of the first thing that is wrong. */
+/** Throws BAD_ARGUMENT with the name of the first invalid field. */
 export function validateJobRequest(fields: JsonFields): JobRequest {
   if (fields['name'] !== undefined) checkText(fields['name'], 'name', jobLimits.nameLengthMax);
   if (typeof fields['bundle'] !== 'string' || !sha256Pattern.test(fields['bundle']))
@@ -55,8 +56,8 @@ export function validateJobRequest(fields: JsonFields): JobRequest {
 
 function checkWorkflow(facts: JsonFields): WorkflowFacts {
   const name = checkText(facts['name'], 'the name of a workflow', jobLimits.nameLengthMax);
-  const whose = ` of workflow ${JSON.stringify(name)}`;
-  const of = (what: string): string => what + whose;
+  const owner = ` of workflow ${JSON.stringify(name)}`;
+  const of = (field: string): string => field + owner;
   checkInteger(facts['cores'], of('cores'), 1, jobLimits.coresMax);
   checkNames(facts['after'], of('after'), jobLimits.workflowsMax);
   checkInteger(facts['timeoutMs'], of('timeoutMs'), 1, jobLimits.timeoutMsMax);
@@ -64,7 +65,8 @@ function checkWorkflow(facts: JsonFields): WorkflowFacts {
   checkInteger(facts['memoryMb'], of('memoryMb'), 1, memoryMbMax);
   for (const flag of ['network', 'hasSetup', 'hasTeardown']) checkBoolean(facts[flag], of(flag));
   const thresholds = Object.entries(checkObject(facts['thresholds'], of('thresholds')));
-  if (thresholds.length > conditionsMax) throw badArgument(`${of('thresholds')} are too many`);
+  if (thresholds.length > conditionsMax)
+    throw badArgument(`${of('thresholds')} has more than ${conditionsMax} entries`);
   for (const [metric, conditions] of thresholds)
     for (const one of checkArray(conditions, of(`the threshold ${metric}`), conditionsMax))
       parseThreshold(checkText(one, of('a threshold'), 200));
@@ -74,7 +76,7 @@ function checkWorkflow(facts: JsonFields): WorkflowFacts {
   return facts as unknown as WorkflowFacts;
 }
 
-function checkLoad(load: JsonFields, of: (what: string) => string): void {
+function checkLoad(load: JsonFields, of: (field: string) => string): void {
   checkInteger(load['vus'], of('vus'), 1, jobLimits.vusMax);
   const durationMs = checkOptionalInteger(load['durationMs'], of('durationMs'), 1, jobLimits.timeoutMsMax);
   const iterations = checkOptionalInteger(load['iterations'], of('iterations'), 1, Number.MAX_SAFE_INTEGER);
@@ -96,7 +98,7 @@ function checkLoad(load: JsonFields, of: (what: string) => string): void {
   checkGraph(steps, of('step'));
 }
 
-function checkBatch(batch: JsonFields, of: (what: string) => string): void {
+function checkBatch(batch: JsonFields, of: (field: string) => string): void {
   checkOptionalInteger(batch['items'], of('items'), 0, jobLimits.itemsMax);
   checkInteger(batch['concurrency'], of('concurrency'), 1, 100_000);
   checkInteger(batch['unitItemsMax'], of('unitItemsMax'), 1, jobLimits.itemsMax);
@@ -114,18 +116,18 @@ function checkNames(value: unknown, label: string, max: number): readonly string
 function checkEnv(value: unknown): void {
   if (value === undefined) return;
   const entries = Object.entries(checkObject(value, 'env'));
-  if (entries.length > 1_000) throw badArgument('env has more than 1000 entries');
+  if (entries.length > envEntriesMax) throw badArgument(`env has more than ${envEntriesMax} entries`);
   let size = 0;
   for (const [name, text] of entries) {
     if (typeof text !== 'string' || !text.isWellFormed()) throw badArgument(`env ${JSON.stringify(name)} is not text`);
     if (name.length === 0 || name.length > 64 || !name.isWellFormed())
-      throw badArgument('a name in env is too long or empty');
+      throw badArgument(`the name ${JSON.stringify(name.slice(0, 80))} in env does not have 1 to 64 characters`);
     size += bytesOf(name) + bytesOf(text);
   }
   if (size > jobLimits.envBytesMax) throw badArgument(`env has more than ${jobLimits.envBytesMax} bytes`);
 }
 
-/** Names that differ, dependencies that exist, no cycle. */
+/** Names are unique, dependencies exist, and there is no cycle. */
 function checkGraph(
   nodes: readonly { readonly name: string; readonly after: readonly string[] }[],
   kind: string,
@@ -133,12 +135,12 @@ function checkGraph(
   const byName = new Map(nodes.map((node) => [node.name, node]));
   if (byName.size < nodes.length) {
     const twice = nodes.find((node) => byName.get(node.name) !== node);
-    throw badArgument(`two are called ${JSON.stringify(twice?.name)}: the name of a ${kind} has to be unique`);
+    throw badArgument(`${kind} ${JSON.stringify(twice?.name)} occurs twice: names must be unique`);
   }
   for (const { name, after } of nodes)
     for (const one of after)
       if (!byName.has(one))
-        throw badArgument(`${kind} ${JSON.stringify(name)} waits for ${JSON.stringify(one)}, which does not exist`);
+        throw badArgument(`${kind} ${JSON.stringify(name)} depends on ${JSON.stringify(one)}, which does not exist`);
   const open = new Map(nodes.map(({ name, after }) => [name, new Set(after).size]));
   const free = nodes.filter(({ after }) => after.length === 0).map(({ name }) => name);
   for (let name = free.pop(); name !== undefined; name = free.pop()) {
@@ -152,5 +154,5 @@ function checkGraph(
   }
   const [stuck] = open.keys();
   if (stuck !== undefined)
-    throw badArgument(`${kind} ${JSON.stringify(stuck)} waits for itself: the dependencies have a cycle`);
+    throw badArgument(`${kind} ${JSON.stringify(stuck)} depends on itself: the dependencies have a cycle`);
 }
