@@ -19,6 +19,7 @@ export class LeaseRenewal {
   #lease: LeaseId | undefined;
   /** Granted TTL by requested TTL, at most 1. */
   #grantedRatio = 1;
+  /** When the last successful renewal was sent. */
   #renewedSentMs = 0;
   #call: number | undefined;
   #sentMs = 0;

@@ -51,6 +51,7 @@ export class Registration implements Machine<Input, Effect> {
   #failures = 0;
   #conflicts = 0;
   #wasRegistered = false;
+  /** `modRevision` of the own registration when it was last read; 0 before. */
   #registrationRevision = 0;
   #state: OwnStateRecord | undefined;
   #drainedMs = 0;

@@ -49,7 +49,7 @@ class PushConversation {
       superseded: () => this.#trace('w1 is superseded'),
       log: () => {},
     });
-    for (const harness of this.harnesses) harness.push.start(0);
+    for (const harness of this.harnesses) harness.server.start(0);
   }
 
   runTo(untilMs: number): readonly string[] {
@@ -72,7 +72,7 @@ class PushConversation {
 
   #scheduleWakes(): void {
     for (const harness of this.harnesses) {
-      for (const atMs of harness.wakesMs.splice(0)) this.#at(atMs, () => harness.push.expire(this.#nowMs));
+      for (const atMs of harness.wakesMs.splice(0)) this.#at(atMs, () => harness.server.expire(this.#nowMs));
     }
     const { nextMs } = this.client;
     if (nextMs !== undefined && !this.#steps.some(({ atMs, order }) => atMs === nextMs && order < 0)) {
@@ -99,7 +99,7 @@ class PushConversation {
     this.#carry(`w1 ${name}`, () => {
       const arrived = codec.decode(codec.encode(ping));
       assert.ok(arrived.kind === 'pushPing');
-      const outcome = harness.push.onPing(this.#nowMs, this.worker, arrived);
+      const outcome = harness.server.onPing(this.#nowMs, this.worker, arrived);
       assert.ok(outcome.ok);
       const ack = codec.decode(codec.encode(outcome.value));
       assert.ok(ack.kind === 'pushAck');
@@ -137,7 +137,7 @@ describe('a worker without datagrams and its managers', () => {
       '10 w1 -> m1 ping 2 of incarnation 0, acks arrive',
       '3010 w1 -> m1 ping 3 of incarnation 0, acks arrive',
     ]);
-    assert.equal(world.harnesses[0]?.push.isDispatchable(4_000, world.worker.id), true);
+    assert.equal(world.harnesses[0]?.server.isDispatchable(4_000, world.worker.id), true);
   });
 
   it('stay alive and connected: the worker changes to the next manager before the old one declares it dead', () => {
@@ -201,7 +201,7 @@ describe('a worker without datagrams and its managers', () => {
         const views = world.harnesses.map((harness) => harness.stateOf(world.worker));
         assert.match(views[0] ?? '', /^alive/);
         assert.equal(views[1], views[0]);
-        assert.ok(world.harnesses.some((harness) => harness.push.isDispatchable(nowMs, world.worker.id)));
+        assert.ok(world.harnesses.some((harness) => harness.server.isDispatchable(nowMs, world.worker.id)));
         assert.deepEqual(
           world.runTo(nowMs + 60_000).filter((line) => line.includes('member.dead')),
           [],
@@ -256,8 +256,8 @@ describe('a worker without datagrams and its managers', () => {
     world.start();
     world.runTo(8_000);
     const [m1] = world.harnesses;
-    assert.deepEqual(m1?.push.detector.directions(8_000, world.worker.id), { heardByUs: true, hearsUs: false });
-    assert.equal(m1?.push.isDispatchable(8_000, world.worker.id), false);
+    assert.deepEqual(m1?.server.detector.directions(8_000, world.worker.id), { heardByUs: true, hearsUs: false });
+    assert.equal(m1?.server.isDispatchable(8_000, world.worker.id), false);
   });
 
   it('part when the managers have seen a higher generation of the worker', () => {

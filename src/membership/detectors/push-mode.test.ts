@@ -18,7 +18,7 @@ describe('a watcher of members without datagrams', () => {
   it('adds a member at its first heartbeat, with its report, and names itself as its watcher', () => {
     const subject = new PushMemberHarness(self, 'swim');
     const state = [{ role: 'worker', state: new Uint8Array([7]) }] as const;
-    const ack = subject.pinged(worker, { health: 3, stuck: true, lagMs: 40, stateVersion: 2, state });
+    const ack = subject.receivesPing(worker, { health: 3, stuck: true, lagMs: 40, stateVersion: 2, state });
     assert.ok(typeof ack === 'object');
     assert.deepEqual([ack.verdict, ack.stateVersion], ['member', 2]);
     const member = subject.machine.member(worker.id);
@@ -33,11 +33,11 @@ describe('a watcher of members without datagrams', () => {
 
   it('sends the member no datagram, no probe and no ping request', () => {
     const subject = new PushMemberHarness(self, 'swim');
-    subject.pinged(worker);
+    subject.receivesPing(worker);
     subject.receives(other, claim('join', third));
     for (let times = 0; times < 20; times++) {
       subject.advance(pingIntervalMs);
-      subject.pinged(worker);
+      subject.receivesPing(worker);
     }
     const receivers = subject.take('datagram').map(({ to }) => to.id);
     assert.ok(receivers.includes(other.id));
@@ -47,22 +47,22 @@ describe('a watcher of members without datagrams', () => {
 
   it('HE-4: declares a silent member dead at its deadline, once, with the evidence', () => {
     const subject = new PushMemberHarness(self, 'swim');
-    subject.pinged(worker);
+    subject.receivesPing(worker);
     subject.advance(timeoutMs - 1);
     assert.deepEqual(subject.events(), ['member.alive n9:0 it joined']);
     subject.advance(1);
     subject.advance(10 * timeoutMs);
     assert.deepEqual(subject.events(), [`member.dead n9:0 no heartbeat for ${timeoutMs} ms`]);
-    const back = subject.pinged(worker);
+    const back = subject.receivesPing(worker);
     assert.ok(typeof back === 'object' && back.verdict === 'accused');
     assert.equal(subject.machine.member(worker.id)?.state, 'dead');
-    subject.pinged(worker, { incarnation: 1 });
+    subject.receivesPing(worker, { incarnation: 1 });
     assert.equal(subject.machine.member(worker.id)?.state, 'alive');
   });
 
   it('HE-5: does not declare a member dead that has left', () => {
     const subject = new PushMemberHarness(self, 'swim');
-    subject.pinged(worker);
+    subject.receivesPing(worker);
     subject.feed({
       kind: 'request',
       from: worker,
@@ -91,7 +91,7 @@ describe('a watcher of members without datagrams', () => {
 
   it('releases a member that has another watcher, and one whose watcher has returned', () => {
     const subject = new PushMemberHarness(self, 'swim');
-    subject.pinged(worker);
+    subject.receivesPing(worker);
     subject.receives(other, claim('alive', worker, 1, other));
     subject.advance(timeoutMs + 1);
     assert.equal(subject.machine.member(worker.id)?.state, 'alive');
@@ -112,7 +112,7 @@ describe('a watcher of members without datagrams', () => {
 
   it('declares no member dead for its own pause or for its blocked main loop', () => {
     const paused = new PushMemberHarness(self, 'swim');
-    paused.pinged(worker);
+    paused.receivesPing(worker);
     paused.nowMs += 10 * timeoutMs;
     paused.advance(0);
     assert.equal(paused.machine.member(worker.id)?.state, 'alive');
@@ -121,7 +121,7 @@ describe('a watcher of members without datagrams', () => {
 
     const blocked = new PushMemberHarness(self, 'swim', true);
     blocked.feed({ kind: 'beat' });
-    blocked.pinged(worker);
+    blocked.receivesPing(worker);
     blocked.advance(3 * timeoutMs);
     assert.equal(blocked.machine.member(worker.id)?.state, 'alive');
     for (let beats = 0; beats <= (timeoutMs + 1_000) / 500; beats++) {
@@ -132,10 +132,10 @@ describe('a watcher of members without datagrams', () => {
   });
 
   it('refuses heartbeats when it has no datagrams itself or is leaving', () => {
-    assert.equal(new PushMemberHarness(identity(8), 'push').pinged(worker), 'NOT_LEADER');
+    assert.equal(new PushMemberHarness(identity(8), 'push').receivesPing(worker), 'NOT_LEADER');
     const leaving = new PushMemberHarness(self, 'swim');
     leaving.feed({ kind: 'leave', reason: 'maintenance' });
-    assert.equal(leaving.pinged(worker), 'NOT_LEADER');
+    assert.equal(leaving.receivesPing(worker), 'NOT_LEADER');
   });
 });
 
@@ -202,15 +202,15 @@ describe('a node without datagrams', () => {
   it('changes to the next manager without a suspicion when one refuses, and resends when only a queue was full', () => {
     const subject = clientWithManagers();
     const [first] = subject.pings();
-    subject.fails('CAPACITY');
+    subject.failsPing('CAPACITY');
     subject.advance(pingIntervalMs / 4);
     const [second] = subject.pings();
     assert.notEqual(second?.split(':')[0], first?.split(':')[0]);
     subject.receivesAck();
-    subject.fails('CAPACITY');
+    subject.failsPing('CAPACITY');
     subject.advance(pingIntervalMs / 4);
     assert.deepEqual(subject.pings(), [second]);
-    subject.fails('DRAINED');
+    subject.failsPing('DRAINED');
     subject.advance(pingIntervalMs / 4);
     assert.notEqual(subject.pings()[0]?.split(':')[0], second?.split(':')[0]);
     assert.ok(!subject.events().some((event) => event.includes('suspect')));

@@ -26,7 +26,7 @@ type ProbeRound = {
   readonly sentMs: number;
   readonly timeoutMs: number;
   readonly helpers: Set<NodeId>;
-  /** Helpers that sent a nack, and whether the host of the target refused them. */
+  /** Helpers that sent a nack, and whether the host of the target refused them. A subset of `helpers`. */
   readonly witnesses: Map<NodeId, boolean>;
   refused: boolean;
 };
@@ -42,6 +42,7 @@ export class Prober {
   readonly #context: MembershipContext;
   readonly #policy: SuspicionPolicy;
   readonly #gossiper: Gossiper;
+  /** Open rounds by sequence number; at most `roundsMax`. */
   readonly #rounds = new Map<number, ProbeRound>();
   /** Rounds that ended without an ack: a late ack still measures the round trip. */
   readonly #late = new BoundedLru<number, Pick<ProbeRound, 'target' | 'generation' | 'sentMs'>>(lateMax);

@@ -16,7 +16,7 @@ export class GossipQueue {
   readonly #onOverflow: () => void;
   /** From the oldest to the latest. */
   readonly #items = new Map<NodeId, Item>();
-  /** In order of transmission: index = transmits * 5 + urgency. */
+  /** The same items in order of transmission: index = transmits * 5 + urgency. */
   readonly #buckets: Set<Item>[] = [];
 
   constructor(max: number, onOverflow: () => void) {

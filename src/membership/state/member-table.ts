@@ -47,7 +47,9 @@ export class MemberTable {
   readonly #tombstones: BoundedLru<NodeId, MemberStatus>;
   /** Members whose view may have changed since `takeChanged`. */
   #changed = new Set<NodeId>();
+  /** Members that are still to be probed in this round. */
   #round: NodeId[] = [];
+  /** Number of alive and suspect members; `#viewHash` is the sum of their hashes. */
   #liveCount = 0;
   #viewHash = 0;
 

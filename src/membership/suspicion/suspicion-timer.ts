@@ -20,6 +20,7 @@ export class SuspicionTimer {
   readonly #maxMs: number;
   readonly #expected: number;
   readonly #refusalsNeeded: number;
+  /** At most `#expected` + 1, so 0 <= confirmations <= expected. */
   readonly #accusers = new Set<NodeId>();
   readonly #refusedTo = new Set<NodeId>();
   #sinceMs: number;

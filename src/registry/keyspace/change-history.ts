@@ -27,7 +27,9 @@ type StoredRevision = RegistryChange | Block;
 
 export class ChangeHistory {
   readonly #limits: ChangeHistoryLimits;
-  /** One per revision, in order. Those before `#head` are dropped; the array is compacted from time to time. */
+  /**
+   * One per revision, in order; 0 <= head <= length. Those before `#head` are dropped, and cut off from time to time.
+   */
   #revisions: StoredRevision[] = [];
   #head = 0;
   /** The revision that is added next. */

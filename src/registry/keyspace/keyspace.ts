@@ -76,6 +76,7 @@ export class Keyspace {
   #history: ChangeHistory;
   #revision = 0;
   #lastLease = 0;
+  /** Sum of `sizeOf` over all entries. */
   #sizeBytes = 0;
   /** Of the current transaction. */
   #changes: RegistryChange[] = [];

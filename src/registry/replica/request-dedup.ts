@@ -54,6 +54,7 @@ export class RequestDedup {
   readonly #withResult = new Set<DedupEntry>();
   /** Entries without a result, from the oldest on; all are older than those with one. */
   readonly #withoutResult = new Set<DedupEntry>();
+  /** Sum of `bytesOf` over `#withResult`; at most `resultBytesMax` between two calls. */
   #bytes = 0;
   /** The last one of `#clients`. */
   #latest: Client | undefined;

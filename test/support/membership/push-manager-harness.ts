@@ -27,7 +27,7 @@ export function identity(name: string, role: Role, generation = 1): Identity {
 /** One manager: the claims that it makes, the events that it emits, and the wake-ups that it requests. */
 export class PushManagerHarness {
   readonly self: Identity;
-  readonly push: PushServer;
+  readonly server: PushServer;
   readonly claims: Claim[] = [];
   readonly events: string[] = [];
   readonly wakesMs: number[] = [];
@@ -49,7 +49,7 @@ export class PushManagerHarness {
     };
     this.#policy = new SuspicionPolicy(this.#context);
     const { table } = this.#context;
-    this.push = new PushServer(this.self.id, pushTiming, workersMax, {
+    this.server = new PushServer(this.self.id, pushTiming, workersMax, {
       lastKnown: (id) => table.lastKnown(id),
       applyClaim: (claim, why) => {
         this.claims.push(claim);
@@ -69,7 +69,7 @@ export class PushManagerHarness {
   }
 
   ping(nowMs: number, from: Identity, ping: Partial<PushPing> = {}): PushAck {
-    const outcome = this.push.onPing(nowMs, from, pingOf(ping));
+    const outcome = this.server.onPing(nowMs, from, pingOf(ping));
     assert.ok(outcome.ok, 'the ping is answered');
     return outcome.value;
   }

@@ -68,7 +68,7 @@ export class PushMemberHarness {
     this.feed({ kind: 'datagram', from, message: { kind: 'gossip', incarnation: 0, claims } });
   }
 
-  pinged(from: Identity, ping: Partial<PushPing> = {}): MembershipMessageOf<'pushAck'> | string | undefined {
+  receivesPing(from: Identity, ping: Partial<PushPing> = {}): MembershipMessageOf<'pushAck'> | string | undefined {
     this.feed({ kind: 'request', from, call: 1, message: pingOf(ping) });
     const [reply] = this.take('reply');
     if (reply?.message.kind === 'pushAck') return reply.message;
@@ -90,7 +90,7 @@ export class PushMemberHarness {
     this.feed({ kind: 'response', purpose: this.#lastPurpose, message });
   }
 
-  fails(code?: 'CAPACITY' | 'DRAINED'): void {
+  failsPing(code?: 'CAPACITY' | 'DRAINED'): void {
     this.#heartbeats();
     assert.ok(this.#lastPurpose !== undefined, 'a heartbeat was sent');
     this.feed({ kind: 'requestFailed', purpose: this.#lastPurpose, code });
