@@ -13,7 +13,7 @@ export function newWorkflowCommand(name: string, folder: string): number {
     );
   const [path] = writeNewFiles(folder, { [`${name}.ts`]: workflowText(name) });
   printData(path ?? '');
-  printNotice(`run it:      remuster run ${path} --env TARGET=http://127.0.0.1:8080`);
+  printNotice(`run it:        remuster run ${path} --env TARGET=http://127.0.0.1:8080`);
   printNotice(
     `with a report: remuster run ${path} --env TARGET=... --vus 500 --duration 5m --cores 4 --out report.html`,
   );
