@@ -73,11 +73,11 @@ function lookupNs(table: AddressTableHost): number {
 function replayedTable(files: Files): AddressTableHost {
   const clock: Clock = { nowMs: () => 0, wallMs: () => 0, schedule: () => () => {} };
   const registry = { range: () => {}, watch: () => () => {} };
-  const halted = (error: unknown): never => {
+  const onHalt = (error: unknown): never => {
     throw error;
   };
   const table = new AddressTableHost(
-    { registry, clock, files, self: { id: self }, emit: () => {}, halted },
+    { registry, clock, files, self: { id: self }, emit: () => {}, onHalt },
     { changed: () => {} },
   );
   table.start();

@@ -1,39 +1,39 @@
-/** All bounds and time-outs of hosting, per container. */
+/** All bounds and timeouts of hosting, per container. */
 
 export type HostingLimits = {
-  /** Calls that have not ended: waiting, running and waiting for their commit. Beyond this CAPACITY. */
+  /** Open calls: waiting, running and committing. More end in CAPACITY. */
   readonly callsMax: number;
   readonly callBytesMax: number;
-  /** Callers of one call: the first, and those who sent it again. */
+  /** Requests with the same call id that wait for its result: the first one and its retries. */
   readonly waitersMax: number;
   readonly readersMax: number;
-  /** Commits under way; further writing calls wait. */
+  /** Pending commits; further writing calls wait. */
   readonly commitsMax: number;
   readonly inFlightBytesMax: number;
-  /** Of one commit: everything that one call writes, and its result. Less than copies take, or they could not go on. */
+  /** Bytes of one commit: the writes of one call and its result. Less than replication accepts in one commit. */
   readonly commitBytesMax: number;
   readonly commitRowsMax: number;
   readonly resultBytesMax: number;
   readonly keyBytesMax: number;
   readonly valueBytesMax: number;
-  /** The quota: keys and values together. Beyond this STORE_FULL. Answers and timers have bounds of their own. */
+  /** The quota of keys and values. Beyond it STORE_FULL. Remembered results and timers have their own bounds. */
   readonly stateBytesMax: number;
   readonly timersMax: number;
   readonly timerArgsBytesMax: number;
   readonly timerAttemptsMax: number;
   readonly timerRetryMs: number;
-  /** Timers are looked at again after this long at the latest: wall clocks jump. */
+  /** Timers are checked at least this often: wall clocks jump. */
   readonly timerSleepMsMax: number;
   readonly sessionsMax: number;
-  /** Answers kept for one caller's session; older ones are only known to have been given. */
+  /** Remembered results of one session; of older calls only the fact that they ran is remembered. */
   readonly dedupResultsMax: number;
-  readonly givenMax: number;
-  readonly answerBytesMax: number;
-  /** A session is kept this long after the last of its calls can be sent again. */
+  readonly evictedResultsMax: number;
+  readonly dedupBytesMax: number;
+  /** A session is remembered for this long after its last call can be retried. */
   readonly sessionKeepMs: number;
-  /** How long a call whose time is over may hold the turn. */
+  /** How long a call may hold the turn after its deadline. */
   readonly graceMs: number;
-  /** Callbacks, and methods that a timer calls. */
+  /** Time limits of callbacks, and of methods that a timer calls. */
   readonly callbackMsMax: number;
   readonly timerCallMsMax: number;
   readonly moduleWaitMs: number;
@@ -66,8 +66,8 @@ export const hostingLimits: HostingLimits = {
   timerSleepMsMax: 60_000,
   sessionsMax: 32_768,
   dedupResultsMax: 1_024,
-  givenMax: 16_384,
-  answerBytesMax: 32 * mib,
+  evictedResultsMax: 16_384,
+  dedupBytesMax: 32 * mib,
   sessionKeepMs: 120_000,
   graceMs: 5_000,
   callbackMsMax: 600_000,

@@ -28,7 +28,7 @@ export type AddressTablePorts = {
   readonly files: Files;
   readonly self: { readonly id: NodeId };
   readonly emit: (event: AddressTableEvent) => void;
-  readonly halted: (error: unknown) => void;
+  readonly onHalt: (error: unknown) => void;
 };
 
 export type AddressTableListeners = {
@@ -308,7 +308,7 @@ export class AddressTableHost implements AddressTable {
       run();
     } catch (error) {
       this.stop();
-      this.#ports.halted(error);
+      this.#ports.onHalt(error);
     }
   }
 }

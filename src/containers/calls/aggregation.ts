@@ -11,6 +11,7 @@ import {
   success,
   withPossibleEffect,
 } from '../../base/errors.ts';
+import { isThenable } from '../../base/thenable.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
 import { decodeValue, encodeValue } from '../../messages/codec/value.ts';
 import type { CallResult } from '../contract.ts';
@@ -32,7 +33,7 @@ export class Aggregation {
     if (aggregate === undefined) return this.#end(success({ parts }));
     const result = tryOutcome((): unknown => aggregate(parts.map(({ value }) => decodeValue(value))));
     if (!result.ok) return this.#end(result);
-    if (!isPromise(result.value)) return this.#end(tryOutcome(() => ({ value: encodeValue(result.value) })));
+    if (!isThenable(result.value)) return this.#end(tryOutcome(() => ({ value: encodeValue(result.value) })));
     this.#cancelDeadline = clock.schedule(timeoutMs, () =>
       this.#end(failure('DEADLINE', 'aggregate did not end in time')),
     );
@@ -78,8 +79,4 @@ function tryOutcome<T>(run: () => T): Outcome<T> {
 function failureOf(error: unknown): RemusterError {
   if (isRemusterError(error)) return withPossibleEffect(error);
   return new RemusterError('CALL_FAILED', `aggregate: ${errorText(error)}`, 'maybe');
-}
-
-function isPromise(value: unknown): value is PromiseLike<unknown> {
-  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
 }

@@ -1,8 +1,8 @@
 /**
- * One open container under one fence: turns, commits, answers. Answers leave only in commit order and while the lease
- * holds. Ends once, for good.
+ * One open container under one fence: turns, commits, replies. Replies leave only in commit order and while the serving
+ * lease holds. Ends once; a new activation follows under another fence.
  *
- *   call -> reading or writing turn -> commit line -> log.commit -> in order -> answer
+ *   call -> read slot or write queue -> commit queue -> log.commit -> in order -> reply
  */
 import { type Done, failure, type Outcome, RemusterError, success } from '../../base/errors.ts';
 import type { Cancel, StoreWrite } from '../../base/ports.ts';
@@ -31,8 +31,8 @@ export type ActivationParts = {
   readonly contents: ContainerContents;
   readonly log: ContainerLog;
   readonly inbox: Inbox;
-  readonly meter: CallMetrics;
-  /** A commit failed: it cannot go on. */
+  readonly metrics: CallMetrics;
+  /** A commit failed: the activation cannot go on. */
   readonly failed: (error: RemusterError) => void;
 };
 
@@ -40,11 +40,11 @@ export class Activation {
   readonly definition: ModuleDefinition;
   readonly #parts: ActivationParts;
   readonly #methods: ReadonlyMap<string, ModuleMethod>;
-  readonly #line: CommitQueue<Turn | (() => void)>;
-  readonly #reading: ReadSlots;
-  readonly #writing: WriteQueue;
+  readonly #commitQueue: CommitQueue<Turn | (() => void)>;
+  readonly #readSlots: ReadSlots;
+  readonly #writeQueue: WriteQueue;
   readonly #timers: TimerRunner;
-  #phase: 'closed to calls' | 'open' | 'ended' = 'closed to calls';
+  #phase: 'plugged' | 'open' | 'ended' = 'plugged';
   #idle: (() => void) | undefined;
 
   constructor(parts: ActivationParts) {
@@ -52,7 +52,7 @@ export class Activation {
     this.definition = parts.definition;
     this.#parts = parts;
     this.#methods = methodsOf(parts.definition, transferMethods(contents));
-    this.#line = new CommitQueue(limits.commitsMax);
+    this.#commitQueue = new CommitQueue(limits.commitsMax);
     const turnPorts: TurnPorts = {
       clock: ports.clock,
       limits,
@@ -60,26 +60,26 @@ export class Activation {
       contextInfo,
       contents,
       inbox,
-      canServe: (nowMs) => this.#mayServe(nowMs),
-      isCommitQueueFull: () => this.#line.isFull || this.#line.bytes >= limits.inFlightBytesMax,
+      canServe: (nowMs) => this.#canServe(nowMs),
+      isCommitQueueFull: () => this.#commitQueue.isFull || this.#commitQueue.bytes >= limits.inFlightBytesMax,
       commit: (rows, bytes, turn) => this.#commit(rows, bytes, turn),
-      answer: (pending, outcome) => this.#answer(pending, outcome),
+      reply: (pending, outcome) => this.#reply(pending, outcome),
       timersChanged: () => this.#timers.arm(),
       turnEnded: () => this.#checkIdle(),
     };
-    this.#writing = new WriteQueue(turnPorts, this.#methods);
-    this.#reading = new ReadSlots({
+    this.#writeQueue = new WriteQueue(turnPorts, this.#methods);
+    this.#readSlots = new ReadSlots({
       ...turnPorts,
-      isDurable: () => this.#line.isEmpty,
-      durable: () => this.#durable(),
+      isDurable: () => this.#commitQueue.isEmpty,
+      whenDurable: () => this.#whenDurable(),
       resume: (pending) => this.resume(pending),
-      answered: (durationMs, isOk) => parts.meter.recordEnded(durationMs, isOk),
+      recordEnded: (durationMs, isOk) => parts.metrics.recordEnded(durationMs, isOk),
     });
     this.#timers = new TimerRunner({
       ...turnPorts,
       timers: contents.timers,
       methods: this.#methods,
-      run: (turn) => this.#writing.add(turn),
+      run: (turn) => this.#writeQueue.add(turn),
     });
   }
 
@@ -87,62 +87,62 @@ export class Activation {
     return this.#phase === 'open';
   }
 
-  /** Calls may come, and timers run. */
+  /** Starts waiting calls and timers. */
   open(): void {
-    if (this.#phase !== 'closed to calls') return;
+    if (this.#phase !== 'plugged') return;
     this.#phase = 'open';
     for (const pending of this.#parts.inbox.removeWaiting()) this.resume(pending);
     this.#timers.start();
   }
 
-  /** Calls wait in the inbox again, those too whose turn has not come. What runs goes on, except flows. */
+  /** Calls without a turn return to the inbox, and new ones wait there. Running turns go on; result streams end. */
   plug(): void {
     if (this.#phase !== 'open') return;
-    this.#phase = 'closed to calls';
+    this.#phase = 'plugged';
     this.#timers.stop();
     this.#returnCalls();
-    this.#reading.stopResultStreams(new RemusterError('PLUGGED'));
+    this.#readSlots.stopResultStreams(new RemusterError('PLUGGED'));
   }
 
   call(call: IncomingCall, nowMs: number, done: Done<CallOutput>): Cancel | undefined {
     const method = this.#methods.get(call.method);
-    if (method?.isReadonly === true) return this.#reading.call(call, method, nowMs, done);
+    if (method?.isReadonly === true) return this.#readSlots.call(call, method, nowMs, done);
     const pending = this.#parts.inbox.admit(call, nowMs);
     if (pending === undefined) return undefined;
     const cancel = pending.attach(done);
-    this.#writing.add(pending);
+    this.#writeQueue.add(pending);
     return cancel;
   }
 
-  /** For a call that had to wait. */
+  /** Starts a call that had to wait. */
   resume(pending: PendingCall): void {
     if (this.#phase !== 'open') return this.#parts.inbox.wait(pending);
     const method = this.#methods.get(pending.call.method);
-    if (method?.isReadonly === true) this.#reading.add(pending, method);
-    else this.#writing.add(pending);
+    if (method?.isReadonly === true) this.#readSlots.add(pending, method);
+    else this.#writeQueue.add(pending);
   }
 
-  /** As a writing turn, also while calls cannot come. Ends when what it wrote is durable. */
+  /** Runs a writing turn, even while plugged. Ends when its writes are durable. */
   run(turn: InternalTurn): void {
     if (this.#phase === 'ended') turn.done(failure('FENCED'));
-    else this.#writing.add(turn);
+    else this.#writeQueue.add(turn);
   }
 
-  /** Calls back once, as soon as no turn is taken and nothing is being committed. */
+  /** Calls back once, when no turn runs and no commit is pending. */
   whenIdle(idle: () => void): void {
     this.#idle = idle;
     this.#checkIdle();
   }
 
-  /** The lease holds again. */
+  /** The serving lease holds again. */
   leaseRegained(): void {
-    this.#writing.startNext();
+    this.#writeQueue.startNext();
     if (this.#phase === 'open') this.#timers.arm();
   }
 
   /**
-   * Everybody who has had a turn gets the error; those who wait for one stay in the inbox. `notWritten` is for those
-   * whose writes surely were not and will not be kept.
+   * Ends all calls that have had a turn with the error; calls without one stay in the inbox. `notWritten` is the error
+   * of calls whose writes were certainly not committed.
    */
   end(error: RemusterError, notWritten = error): void {
     if (this.#phase === 'ended') return;
@@ -151,10 +151,10 @@ export class Activation {
     const { inbox, contents } = this.#parts;
     this.#timers.stop();
     this.#returnCalls();
-    this.#writing.close(error);
-    this.#reading.close(error);
+    this.#writeQueue.close(error);
+    this.#readSlots.close(error);
     contents.view.end();
-    for (const item of this.#line.failAll()) {
+    for (const item of this.#commitQueue.failAll()) {
       if (item instanceof PendingCall) inbox.end(item, { ok: false, error: item.isWriting ? notWritten : error });
       else if (typeof item === 'function') item();
       else item.done({ ok: false, error });
@@ -163,71 +163,72 @@ export class Activation {
   }
 
   #returnCalls(): void {
-    const calls = [...this.#reading.removeCalls(), ...this.#writing.removeCalls()];
+    const calls = [...this.#readSlots.removeCalls(), ...this.#writeQueue.removeCalls()];
     this.#parts.inbox.returnWaiting(calls.toSorted((a, b) => a.arrivedMs - b.arrivedMs));
   }
 
-  #mayServe(nowMs?: number): boolean {
+  #canServe(nowMs?: number): boolean {
     return this.#phase !== 'ended' && this.#parts.ports.lease.holds(nowMs);
   }
 
   #commit(rows: readonly StoreWrite[], bytes: number, turn: Turn): void {
-    if (rows.length === 0) return this.#behind(turn);
-    const commit = this.#line.begin(bytes);
-    this.#line.append(turn);
+    if (rows.length === 0) return this.#releaseWhenDurable(turn);
+    const commit = this.#commitQueue.begin(bytes);
+    this.#commitQueue.append(turn);
     if (turn instanceof PendingCall) {
-      turn.queue = this.#line;
+      turn.queue = this.#commitQueue;
       turn.isWriting = true;
     }
     this.#parts.log.commit(rows, (outcome) => {
       try {
-        this.#committed(commit, outcome);
+        this.#onCommitted(commit, outcome);
       } catch (error) {
-        this.#parts.ports.halted(error);
+        this.#parts.ports.onHalt(error);
       }
     });
   }
 
-  #committed(commit: number, outcome: Outcome<void>): void {
+  #onCommitted(commit: number, outcome: Outcome<void>): void {
     if (this.#phase === 'ended') return;
     if (!outcome.ok) return this.#parts.failed(outcome.error);
-    this.#line.complete(commit, (item) => this.#release(item));
-    this.#writing.startNext();
+    this.#commitQueue.complete(commit, (item) => this.#release(item));
+    this.#writeQueue.startNext();
   }
 
-  #answer(pending: PendingCall, outcome: Outcome<CallOutput>): void {
+  #reply(pending: PendingCall, outcome: Outcome<CallOutput>): void {
     pending.outcome = outcome;
     pending.stage = 'committing';
-    this.#behind(pending);
+    this.#releaseWhenDurable(pending);
   }
 
-  /** Its turn is over when everything that it could have seen is durable. */
-  #behind(turn: Turn): void {
-    if (this.#line.isEmpty) return this.#release(turn);
-    this.#line.append(turn);
-    if (turn instanceof PendingCall) turn.queue = this.#line;
+  /** Releases the turn when everything that it could have read is durable. */
+  #releaseWhenDurable(turn: Turn): void {
+    if (this.#commitQueue.isEmpty) return this.#release(turn);
+    this.#commitQueue.append(turn);
+    if (turn instanceof PendingCall) turn.queue = this.#commitQueue;
   }
 
   #release(item: Turn | (() => void)): void {
     if (typeof item === 'function') item();
     else if (!(item instanceof PendingCall)) item.done(success(undefined));
     else {
-      // It has left the line, and need not be looked for there.
+      // The call has left the commit queue: `inbox.end` need not search it there.
       item.queue = undefined;
       const outcome = item.outcome ?? failure('INTERNAL');
-      this.#parts.inbox.end(item, this.#mayServe() ? outcome : failure('NO_QUORUM'));
+      this.#parts.inbox.end(item, this.#canServe() ? outcome : failure('NO_QUORUM'));
     }
   }
 
-  #durable(): Promise<void> {
-    if (this.#line.isEmpty) return Promise.resolve();
+  #whenDurable(): Promise<void> {
+    if (this.#commitQueue.isEmpty) return Promise.resolve();
     return new Promise((resolve) => {
-      this.#line.append(resolve);
+      this.#commitQueue.append(resolve);
     });
   }
 
   #checkIdle(): void {
-    if (this.#idle === undefined || !this.#writing.isIdle || !this.#reading.isIdle || !this.#line.isEmpty) return;
+    if (this.#idle === undefined || !this.#writeQueue.isIdle || !this.#readSlots.isIdle || !this.#commitQueue.isEmpty)
+      return;
     const idle = this.#idle;
     this.#idle = undefined;
     idle();

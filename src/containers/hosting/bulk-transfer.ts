@@ -1,6 +1,6 @@
 /**
- * Built-in methods `$export` and `$import`, in pages. They run as calls, so order, replication and durability hold.
- * Remembered call ids are not exported.
+ * The built-in methods `$export` and `$import`, in pages. They run as calls, so order, replication and durability hold.
+ * The dedup table is not exported.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { decodeValue } from '../../messages/codec/value.ts';
@@ -9,10 +9,10 @@ import type { ContainerContents } from './state/container-contents.ts';
 import { decodeArgs, type ModuleMethod } from './turns/module-methods.ts';
 import { rowKinds } from './state/state-rows.ts';
 
-/** No method of a module begins like this. */
+/** No method of a module starts with `$`. */
 export const transferNames = { export: '$export', import: '$import' } as const;
 
-/** `s` is state, `t` a timer; the value as it was encoded. */
+/** `s` is state, `t` a timer; the value stays encoded. */
 export type TransferRow = readonly [kind: 's' | 't', key: string, value: Uint8Array];
 
 const pageRowsMax = 1_000;
@@ -26,8 +26,8 @@ export function transferMethods(contents: ContainerContents): readonly ModuleMet
 }
 
 /**
- * All of one instant: values are borrowed until all are given. If nobody begins to read, they stay so: then writes cost
- * more, until the container closes. Timers come last, when the state is whole.
+ * A consistent snapshot: values are pinned until all pages are read. If the reader never starts, they stay pinned and
+ * writes cost more until the container closes. Timers come last, after the state.
  */
 function rowsIn({ state, timers }: ContainerContents): readonly TransferRow[] {
   const rows: TransferRow[] = [];
@@ -36,7 +36,7 @@ function rowsIn({ state, timers }: ContainerContents): readonly TransferRow[] {
   return rows;
 }
 
-async function* pagesOf(rows: readonly TransferRow[], giveBack: () => void): AsyncGenerator<readonly TransferRow[]> {
+async function* pagesOf(rows: readonly TransferRow[], unpin: () => void): AsyncGenerator<readonly TransferRow[]> {
   let page: TransferRow[] = [];
   let bytes = 0;
   try {
@@ -50,19 +50,19 @@ async function* pagesOf(rows: readonly TransferRow[], giveBack: () => void): Asy
     }
     if (page.length > 0) yield page;
   } finally {
-    giveBack();
+    unpin();
   }
 }
 
-/** The first page takes the place of what the module itself has put there at the beginning. */
+/** The first page replaces the state that `init` of the module has created. */
 function importPage(contents: ContainerContents, ctx: Context, [isFirst, rows]: readonly unknown[]): number {
   if (typeof isFirst !== 'boolean' || !Array.isArray(rows) || !rows.every(isRow))
-    throw new RemusterError('BAD_ARGUMENT', 'a page is [isFirst, rows]');
+    throw new RemusterError('BAD_ARGUMENT', 'malformed page: give [isFirst, rows]');
   const session = ctx.callId.slice(0, ctx.callId.lastIndexOf('/'));
   if (contents.dedup.hasOtherCallersThan(session))
     throw new RemusterError(
       'PRECONDITION',
-      `others have written to container ${ctx.container}: import into a new pool`,
+      `other callers have written to container ${ctx.container}: import into a new pool`,
     );
   if (isFirst) clear(contents, ctx);
   for (const [kind, key, value] of rows) {
@@ -79,7 +79,7 @@ function clear({ timers }: ContainerContents, ctx: Context): void {
   for (const [key] of ctx.state.entries({ limit: Infinity })) ctx.state.delete(key);
 }
 
-/** It is due when it was; what was due meanwhile is due at once. */
+/** The due time stays; a timer that was due meanwhile is due at once. */
 function setTimer(ctx: Context, name: string, row: Uint8Array): void {
   const [dueWallMs, method, args] = decodeValue(row) as readonly [number, string, Uint8Array];
   ctx.timers.set(name, dueWallMs - ctx.now(), method, ...decodeArgs(args));

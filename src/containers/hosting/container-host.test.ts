@@ -16,10 +16,10 @@ const methods = {
 
 const plain = module('m', { methods });
 
-describe('a node that joined', () => {
-  it('is told to each open container, as a writing turn', () => {
+describe('the expand callback', () => {
+  it('runs in each open container as a writing turn when a node joins', () => {
     const seen: unknown[] = [];
-    const scene = new HostingHarness(
+    const harness = new HostingHarness(
       module('m', {
         methods,
         expand: (ctx, node) => {
@@ -28,19 +28,19 @@ describe('a node that joined', () => {
         },
       }),
     );
-    scene.open();
-    scene.open({}, 3);
-    scene.host.nodeJoined({ id: other, name: 'n2', containers: 0 });
-    scene.run();
+    harness.open();
+    harness.open({}, 3);
+    harness.host.nodeJoined({ id: other, name: 'n2', containers: 0 });
+    harness.run();
     assert.deepEqual(seen, [
       [0, 'n2'],
       [3, 'n2'],
     ]);
-    assert.equal(valueOf(scene.call('read')), 50);
+    assert.equal(valueOf(harness.call('read')), 50);
   });
 
-  it("is nobody's business when the callback throws", () => {
-    const scene = new HostingHarness(
+  it('has no other effect than a log line when it throws', () => {
+    const harness = new HostingHarness(
       module('m', {
         methods,
         expand: () => {
@@ -48,36 +48,36 @@ describe('a node that joined', () => {
         },
       }),
     );
-    scene.open();
-    scene.host.nodeJoined({ id: other, name: 'n2', containers: 0 });
-    scene.run();
-    assert.ok(scene.lines.some(({ message }) => message === 'expand failed'));
-    assert.equal(valueOf(scene.call('read')), null);
+    harness.open();
+    harness.host.nodeJoined({ id: other, name: 'n2', containers: 0 });
+    harness.run();
+    assert.ok(harness.lines.some(({ message }) => message === 'expand failed'));
+    assert.equal(valueOf(harness.call('read')), null);
   });
 });
 
-it('shows what it owns', () => {
-  const scene = new HostingHarness(plain);
-  scene.open({}, 2);
-  scene.open({}, 1);
-  assert.equal(scene.host.lowestOpen(scene.pool), 1);
+it('a container host lists the containers that it owns', () => {
+  const harness = new HostingHarness(plain);
+  harness.open({}, 2);
+  harness.open({}, 1);
+  assert.equal(harness.host.lowestOpen(harness.pool), 1);
   assert.deepEqual(
-    scene.host.containers().map(({ pool, id, role, fence, inSync }) => [pool, id, role, fence, inSync]),
+    harness.host.containers().map(({ pool, id, role, fence, inSync }) => [pool, id, role, fence, inSync]),
     [
       ['p', 1, 'owner', String(fenceOf(1, 1)), true],
       ['p', 2, 'owner', String(fenceOf(1, 1)), true],
     ],
   );
-  scene.remove(1);
-  assert.equal(scene.host.lowestOpen(scene.pool), 2);
-  scene.call('read', [], { container: 2 });
-  assert.deepEqual([scene.host.load().open, scene.host.metrics.calls, scene.host.metrics.failed], [1, 1, 0]);
+  harness.remove(1);
+  assert.equal(harness.host.lowestOpen(harness.pool), 2);
+  harness.call('read', [], { container: 2 });
+  assert.deepEqual([harness.host.load().open, harness.host.metrics.calls, harness.host.metrics.failed], [1, 1, 0]);
 });
 
-describe('stopping', () => {
-  it('lets what runs end, refuses the rest, and closes the logs', async () => {
+describe('stopping a container host', () => {
+  it('waits for running calls, refuses the others, and closes the logs', async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
-    const scene = new HostingHarness(
+    const harness = new HostingHarness(
       module('m', {
         methods: {
           slow: async (ctx) => {
@@ -88,38 +88,38 @@ describe('stopping', () => {
         },
       }),
     );
-    scene.open();
-    const [slow, add] = [scene.call('slow'), scene.call('add', [1])];
+    harness.open();
+    const [slow, add] = [harness.call('slow'), harness.call('add', [1])];
     let isDone = false;
-    scene.host.stop(() => (isDone = true));
-    assert.deepEqual([codeOf(add), codeOf(scene.call('add', [1]))], ['NO_QUORUM', 'NO_QUORUM']);
-    scene.run(1_000);
+    harness.host.stop(() => (isDone = true));
+    assert.deepEqual([codeOf(add), codeOf(harness.call('add', [1]))], ['NO_QUORUM', 'NO_QUORUM']);
+    harness.run(1_000);
     assert.equal(isDone, false);
     resolve();
     await settle();
-    scene.run();
-    assert.deepEqual([codeOf(slow), isDone, scene.log.isClosed], ['ok', true, true]);
-    scene.change({ fence: fenceOf(5, 5) });
-    scene.run();
-    assert.equal(scene.logs.length, 1);
-    assert.equal(scene.timeline.pending, 0, 'no timer is left behind');
+    harness.run();
+    assert.deepEqual([codeOf(slow), isDone, harness.log.isClosed], ['ok', true, true]);
+    harness.change({ fence: fenceOf(5, 5) });
+    harness.run();
+    assert.equal(harness.logs.length, 1);
+    assert.equal(harness.timeline.pending, 0, 'no timer is left behind');
   });
 
-  it('has a bound', () => {
-    const scene = new HostingHarness(module('m', { methods: { slow: () => new Promise(() => {}) } }));
-    scene.open();
-    const slow = scene.call('slow');
+  it('ends within a bound', () => {
+    const harness = new HostingHarness(module('m', { methods: { slow: () => new Promise(() => {}) } }));
+    harness.open();
+    const slow = harness.call('slow');
     let isDone = false;
-    scene.host.stop(() => (isDone = true));
-    scene.run(5_000);
+    harness.host.stop(() => (isDone = true));
+    harness.run(5_000);
     assert.deepEqual([codeOf(slow), isDone], ['FENCED', true]);
   });
 
-  it('of nothing is done at once', () => {
-    const scene = new HostingHarness(plain);
+  it('ends at once without containers', () => {
+    const harness = new HostingHarness(plain);
     let isDone = false;
-    scene.host.stop(() => (isDone = true));
-    scene.run();
+    harness.host.stop(() => (isDone = true));
+    harness.run();
     assert.equal(isDone, true);
   });
 });

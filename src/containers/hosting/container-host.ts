@@ -1,6 +1,6 @@
 /**
- * The containers this node owns: passes record changes and calls to each, and knows which are open. Decides nothing
- * about a single container.
+ * The containers that this node owns: passes record changes and calls to each, and knows which are open. Decides
+ * nothing about a single container.
  */
 import { type Done, failure, success } from '../../base/errors.ts';
 import type { Cancel } from '../../base/ports.ts';
@@ -11,21 +11,22 @@ import type {
   HostedContainer,
   ContainerHosting,
   KnownPool,
+  OwnedContainerChange,
 } from '../contract.ts';
 import type { NodeInfo } from '../module.ts';
-import { Container, type OwnedContainerChange } from './container.ts';
+import { Container } from './container.ts';
 import { type HostingLimits, hostingLimits } from '../hosting-limits.ts';
 import { CallMetrics } from './call-metrics.ts';
 import type { HostingPorts } from './hosting-ports.ts';
 
-const nothing: Cancel = () => {};
+const notCancellable: Cancel = () => {};
 
 export class ContainerHost implements ContainerHosting {
   readonly metrics = new CallMetrics();
   readonly #ports: HostingPorts;
   readonly #limits: HostingLimits;
   readonly #pools = new Map<string, Map<number, Container>>();
-  /** The answers of `lowest`, until something opens or closes. */
+  /** Cached results of `lowestOpen`, until a container of the pool opens or closes. */
   readonly #lowest = new Map<string, number | undefined>();
   readonly #unwatch: readonly Cancel[];
   #isStopped = false;
@@ -34,20 +35,20 @@ export class ContainerHost implements ContainerHosting {
     this.#ports = ports;
     this.#limits = { ...hostingLimits, ...limits };
     this.#unwatch = [
-      ports.lease.watch((holds) => this.#safely(() => this.#each((container) => container.leaseChanged(holds)))),
-      ports.modules.watch(() => this.#safely(() => this.#each((container) => container.modulesChanged()))),
+      ports.lease.watch((holds) => this.#guard(() => this.#each((container) => container.leaseChanged(holds)))),
+      ports.modules.watch(() => this.#guard(() => this.#each((container) => container.modulesChanged()))),
     ];
   }
 
   changed(change: ContainerChange): void {
-    if (!this.#isStopped) this.#safely(() => this.#changed(change));
+    if (!this.#isStopped) this.#guard(() => this.#changed(change));
   }
 
   call(call: IncomingCall, done: Done<CallOutput>): Cancel {
     const container = this.#find(call);
     if (container !== undefined) return container.call(call, done);
     done(failure('STALE_TABLE'));
-    return nothing;
+    return notCancellable;
   }
 
   callStatus(call: Pick<IncomingCall, 'pool' | 'container' | 'id'>): 'waiting' | 'running' | 'unknown' {
@@ -69,16 +70,16 @@ export class ContainerHost implements ContainerHosting {
   }
 
   containers(): readonly HostedContainer[] {
-    const shown: HostedContainer[] = [];
+    const views: HostedContainer[] = [];
     this.#each(({ owned, isServing }) => {
-      if (owned !== undefined) shown.push(this.#shown(owned, isServing));
+      if (owned !== undefined) views.push(this.#viewOf(owned, isServing));
     });
-    return shown.toSorted((a, b) => (a.pool === b.pool ? a.id - b.id : a.pool < b.pool ? -1 : 1));
+    return views.toSorted((a, b) => (a.pool === b.pool ? a.id - b.id : a.pool < b.pool ? -1 : 1));
   }
 
-  /** Tells each open container whose module wants to know. */
+  /** Runs the `expand` callback of each open container whose module has one. */
   nodeJoined(node: NodeInfo): void {
-    this.#safely(() => {
+    this.#guard(() => {
       this.#each((container) => {
         if (container.definition?.expand === undefined) return;
         container.run('expand', (ctx, definition) => definition.expand?.(ctx, node));
@@ -86,7 +87,7 @@ export class ContainerHost implements ContainerHosting {
     });
   }
 
-  /** How many are open, and how many calls have not ended. */
+  /** The number of open containers and of open calls. */
   load(): { readonly open: number; readonly calls: number } {
     let [open, calls] = [0, 0];
     this.#each((container) => {
@@ -101,12 +102,12 @@ export class ContainerHost implements ContainerHosting {
     for (const unwatch of this.#unwatch) unwatch();
     const containers: Container[] = [];
     this.#each((container) => containers.push(container));
-    let left = containers.length;
-    if (left === 0) this.#ports.clock.schedule(0, () => done(success(undefined)));
+    let remaining = containers.length;
+    if (remaining === 0) this.#ports.clock.schedule(0, () => done(success(undefined)));
     for (const container of containers) {
       container.stop(() => {
-        left -= 1;
-        if (left === 0) this.#ports.clock.schedule(0, () => done(success(undefined)));
+        remaining -= 1;
+        if (remaining === 0) this.#ports.clock.schedule(0, () => done(success(undefined)));
       });
     }
   }
@@ -120,15 +121,15 @@ export class ContainerHost implements ContainerHosting {
       container = new Container({
         ports: this.#ports,
         limits: this.#limits,
-        meter: this.metrics,
-        onOpenChanged: () => this.#shifted(pool.name, number),
+        metrics: this.metrics,
+        onOpenChanged: () => this.#onOpenChanged(pool.name, number),
       });
       const others = this.#pools.get(pool.name) ?? new Map<number, Container>();
       others.set(number, container);
       this.#pools.set(pool.name, others);
     }
     container.changed(owned);
-    this.#shifted(pool.name, number);
+    this.#onOpenChanged(pool.name, number);
   }
 
   #ownedBy(change: ContainerChange): OwnedContainerChange | undefined {
@@ -140,18 +141,18 @@ export class ContainerHost implements ContainerHosting {
 
   #find({ pool, container: number }: Pick<IncomingCall, 'pool' | 'container'>): Container | undefined {
     const container = this.#pools.get(pool.name)?.get(number);
-    // A pool of the same name that was made later is another one.
+    // A later pool with the same name has another number.
     return container?.owned?.pool.record.major === pool.record.major ? container : undefined;
   }
 
-  #shown({ pool, container, record, revision }: OwnedContainerChange, isOpen: boolean): HostedContainer {
+  #viewOf({ pool, container, record, revision }: OwnedContainerChange, isOpen: boolean): HostedContainer {
     const { id, generation } = this.#ports.self;
-    const inSync = record.inSync.some((holder) => holder.node === id && holder.generation === generation);
-    const standing = { fence: String(record.fence), version: revision, inSync, isOpen };
-    return { pool: pool.name, id: container, role: 'owner', ...standing };
+    const inSync = record.inSync.some((replica) => replica.node === id && replica.generation === generation);
+    const status = { fence: String(record.fence), version: revision, inSync, isOpen };
+    return { pool: pool.name, id: container, role: 'owner', ...status };
   }
 
-  #shifted(pool: string, number: number): void {
+  #onOpenChanged(pool: string, number: number): void {
     this.#lowest.delete(pool);
     const containers = this.#pools.get(pool);
     const container = containers?.get(number);
@@ -166,12 +167,12 @@ export class ContainerHost implements ContainerHosting {
       for (const container of [...containers.values()]) visit(container);
   }
 
-  /** A mistake of our own must not look as if nothing had happened. */
-  #safely(run: () => void): void {
+  /** An unexpected error stops the node: its state is no longer known to be right. */
+  #guard(run: () => void): void {
     try {
       run();
     } catch (error) {
-      this.#ports.halted(error);
+      this.#ports.onHalt(error);
     }
   }
 }

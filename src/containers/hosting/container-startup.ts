@@ -1,13 +1,12 @@
 /**
- * Steps from record to first call: lease, module, log, callback, commit, recorded as serving. No call runs before the
- * record says `serving`.
+ * The steps from record to first call. No call runs before the record has the phase `serving`.
  *
  *   lease -> module -> log -> callback -> commit -> recorded as serving -> ready
  */
 import { type Outcome, RemusterError } from '../../base/errors.ts';
 import type { Cancel, StoreWrite } from '../../base/ports.ts';
 import type { ContainerRecord } from '../../placement/state/container-records.ts';
-import type { CallSession, ContainerChange, ContainerLog, OpenedLog } from '../contract.ts';
+import type { CallSession, ContainerLog, OpenedLog, OwnedContainerChange } from '../contract.ts';
 import type { Callbacks, Context, ModuleDefinition } from '../module.ts';
 import { ContainerContents } from './state/container-contents.ts';
 import type { Inbox } from './turns/inbox.ts';
@@ -20,22 +19,22 @@ export type ContainerStartupParts = {
   readonly ports: HostingPorts;
   readonly limits: HostingLimits;
   readonly inbox: Inbox;
-  readonly meter: CallMetrics;
-  readonly change: ContainerChange & { readonly record: ContainerRecord };
-  readonly ready: (tenure: Activation) => void;
-  /** It did not open; the node is to close what there is of it. */
+  readonly metrics: CallMetrics;
+  readonly change: OwnedContainerChange;
+  readonly ready: (activation: Activation) => void;
+  /** The container did not open; the caller closes it. */
   readonly failed: (error: RemusterError) => void;
-  /** It goes on waiting, but somebody should know. */
+  /** The startup waits for longer than usual; it goes on waiting. */
   readonly onDelayed: (note: string) => void;
 };
 
 export class ContainerStartup {
   readonly #parts: ContainerStartupParts;
-  #step: 'lease' | 'module' | 'log' | 'callback' | 'record' | 'over' = 'lease';
+  #step: 'lease' | 'module' | 'log' | 'callback' | 'record' | 'ended' = 'lease';
   #log: ContainerLog | undefined;
-  #tenure: Activation | undefined;
+  #activation: Activation | undefined;
   #cancelWait: Cancel | undefined;
-  /** The log is being opened; whoever wants it closed waits. */
+  /** Called when the log is open, for a `stop` during the opening. */
   #logOpened: (() => void) | undefined;
 
   constructor(parts: ContainerStartupParts) {
@@ -46,10 +45,10 @@ export class ContainerStartup {
     return this.#log;
   }
 
-  /** Goes on with what it waits for: the lease, or the module. */
+  /** Continues if the lease or the module that it waits for is there. */
   proceed(): void {
     const { ports, limits, change } = this.#parts;
-    if (this.#step === 'callback') this.#tenure?.leaseRegained();
+    if (this.#step === 'callback') this.#activation?.leaseRegained();
     if (this.#step !== 'lease' && this.#step !== 'module') return;
     if (!ports.lease.holds()) {
       this.#step = 'lease';
@@ -60,21 +59,21 @@ export class ContainerStartup {
     if (definition !== undefined) return this.#openLog(definition);
     this.#step = 'module';
     this.#cancelWait ??= ports.clock.schedule(limits.moduleWaitMs, () => {
-      this.#parts.onDelayed(`the module ${module} of version ${change.record.moduleVersion} is not loaded here`);
+      this.#parts.onDelayed(`module ${module} of version ${change.record.moduleVersion} is not loaded on this node`);
     });
   }
 
-  /** Nothing comes of it any more. Calls back when its log can be closed by whoever has it. */
+  /** Ends the startup. Calls back with the log, which the caller closes, when it is not being opened any more. */
   stop(error: RemusterError, stopped: (log: ContainerLog | undefined) => void): void {
     const wasOpening = this.#step === 'log';
-    this.#over();
-    this.#tenure?.end(error);
+    this.#end();
+    this.#activation?.end(error);
     if (wasOpening) this.#logOpened = () => stopped(this.#log);
     else stopped(this.#log);
   }
 
-  #over(): void {
-    this.#step = 'over';
+  #end(): void {
+    this.#step = 'ended';
     this.#cancelWait?.();
   }
 
@@ -82,24 +81,24 @@ export class ContainerStartup {
     const { ports, change } = this.#parts;
     this.#cancelWait?.();
     this.#step = 'log';
-    const lost = (reason: string): void => this.#lost(reason);
-    ports.replication.open(change, lost, (outcome) => this.#opened(definition, outcome));
+    const lost = (reason: string): void => this.#onLogLost(reason);
+    ports.replication.open(change, lost, (outcome) => this.#onLogOpened(definition, outcome));
   }
 
-  /** Before it is ready; afterwards the tenure hears of it. */
-  #lost(reason: string): void {
+  /** Before `ready` the startup fails; afterwards the container does. */
+  #onLogLost(reason: string): void {
     const error = new RemusterError('FENCED', reason);
-    if (this.#step === 'over') this.#parts.failed(error);
-    else this.#failed(error);
+    if (this.#step === 'ended') this.#parts.failed(error);
+    else this.#fail(error);
   }
 
-  #opened(definition: ModuleDefinition, outcome: Outcome<OpenedLog>): void {
+  #onLogOpened(definition: ModuleDefinition, outcome: Outcome<OpenedLog>): void {
     if (outcome.ok) this.#log = outcome.value.log;
-    if (this.#step === 'over') return this.#logOpened?.();
-    if (!outcome.ok) return this.#failed(outcome.error);
+    if (this.#step === 'ended') return this.#logOpened?.();
+    if (!outcome.ok) return this.#fail(outcome.error);
     this.#step = 'callback';
     const { change, ports } = this.#parts;
-    // An init that did not end may have left something behind.
+    // An `init` that was interrupted may have left rows behind.
     const isNew = change.record.opening === 'init' && change.record.phase === 'opening';
     const entries = isNew ? [] : outcome.value.entries;
     const leftovers = isNew ? outcome.value.entries.map(({ key }) => ({ key, value: null })) : [];
@@ -107,14 +106,14 @@ export class ContainerStartup {
     try {
       contents.load(entries, ports.clock.nowMs());
     } catch (error) {
-      return this.#failed(new RemusterError('STORE_CORRUPT', error instanceof Error ? error.message : undefined));
+      return this.#fail(new RemusterError('STORE_CORRUPT', error instanceof Error ? error.message : undefined));
     }
-    this.#tenure = this.#tenureOf(definition, contents, outcome.value.log);
-    this.#callBack(this.#tenure, contents, leftovers);
+    this.#activation = this.#createActivation(definition, contents, outcome.value.log);
+    this.#runCallback(this.#activation, contents, leftovers);
   }
 
-  #tenureOf(definition: ModuleDefinition, contents: ContainerContents, log: ContainerLog): Activation {
-    const { ports, limits, inbox, meter, change, failed } = this.#parts;
+  #createActivation(definition: ModuleDefinition, contents: ContainerContents, log: ContainerLog): Activation {
+    const { ports, limits, inbox, metrics, change, failed } = this.#parts;
     const { pool, container } = change;
     const fields = { pool: pool.name, container };
     let session: CallSession | undefined;
@@ -125,7 +124,7 @@ export class ContainerStartup {
       contents,
       log,
       inbox,
-      meter,
+      metrics,
       failed,
       contextInfo: {
         clock: ports.clock,
@@ -140,30 +139,31 @@ export class ContainerStartup {
     });
   }
 
-  #callBack(tenure: Activation, contents: ContainerContents, leftovers: readonly StoreWrite[]): void {
+  #runCallback(activation: Activation, contents: ContainerContents, leftovers: readonly StoreWrite[]): void {
     const { record } = this.#parts.change;
     const { callbackMsMax, commitRowsMax } = this.#parts.limits;
-    const callback = callbackFor(record, tenure.definition, contents.state.size === 0);
-    const run = (ctx: Context): unknown => (callback === undefined ? undefined : tenure.definition[callback]?.(ctx));
+    const callback = callbackFor(record, activation.definition, contents.state.size === 0);
+    const run = (ctx: Context): unknown =>
+      callback === undefined ? undefined : activation.definition[callback]?.(ctx);
     const name = callback ?? 'opening';
-    // All of them are gone before the callback counts; how many commits that takes is nobody's business.
+    // Leftover rows are deleted before the callback commits, in as many commits as needed.
     for (let at = 0; at < leftovers.length; at += commitRowsMax) {
       const rows = leftovers.slice(at, at + commitRowsMax);
-      tenure.run({ name, timeMsMax: callbackMsMax, run: () => undefined, rows, done: () => {} });
+      activation.run({ name, timeMsMax: callbackMsMax, run: () => undefined, rows, done: () => {} });
     }
-    tenure.run({
+    activation.run({
       name,
       timeMsMax: callbackMsMax,
       run,
       done: (outcome) => {
         if (this.#step !== 'callback') return;
-        if (outcome.ok) this.#called();
-        else this.#failed(outcome.error);
+        if (outcome.ok) this.#onCallbackDone();
+        else this.#fail(outcome.error);
       },
     });
   }
 
-  #called(): void {
+  #onCallbackDone(): void {
     const { ports, change } = this.#parts;
     const { record } = change;
     if (record.phase === 'serving') return this.#ready();
@@ -171,27 +171,27 @@ export class ContainerStartup {
     ports.replication.updateRecord(change, record.fence, asServing, (outcome) => {
       if (this.#step !== 'record') return;
       if (outcome.ok) return this.#ready();
-      if (outcome.error.code === 'FENCED') return this.#failed(outcome.error);
-      this.#cancelWait = ports.clock.schedule(this.#parts.limits.retryMs, () => this.#called());
+      if (outcome.error.code === 'FENCED') return this.#fail(outcome.error);
+      this.#cancelWait = ports.clock.schedule(this.#parts.limits.retryMs, () => this.#onCallbackDone());
     });
   }
 
   #ready(): void {
-    this.#over();
-    if (this.#tenure !== undefined) this.#parts.ready(this.#tenure);
+    this.#end();
+    if (this.#activation !== undefined) this.#parts.ready(this.#activation);
   }
 
-  #failed(error: RemusterError): void {
-    if (this.#step === 'over') return;
-    this.#over();
-    this.#tenure?.end(new RemusterError('FENCED'));
+  #fail(error: RemusterError): void {
+    if (this.#step === 'ended') return;
+    this.#end();
+    this.#activation?.end(new RemusterError('FENCED'));
     this.#parts.failed(error);
   }
 }
 
 type OpeningCallback = keyof Pick<Callbacks, 'init' | 'restart' | 'recover'>;
 
-/** As module.ts promises. What was served once under this fence is not new, whatever its record says of its opening. */
+/** As module.ts documents. A container in phase `serving` is not new, even if its record still says `init`. */
 function callbackFor(
   record: ContainerRecord,
   definition: ModuleDefinition,
@@ -203,7 +203,7 @@ function callbackFor(
   return isEmpty && definition.init !== undefined ? 'init' : undefined;
 }
 
-/** Undefined: it says so already. */
+/** Undefined: nothing to change. */
 function asServing(record: ContainerRecord): ContainerRecord | undefined {
   if (record.phase === 'serving' && record.failures === 0) return undefined;
   return { ...record, phase: 'serving', failures: 0, note: '' };

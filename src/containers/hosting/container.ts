@@ -1,16 +1,16 @@
 /**
- * One owned container across fences: at most one activation at a time, ended at once when the record says otherwise.
- * Calls wait in its inbox, never elsewhere.
+ * One owned container across fences: at most one activation at a time, which ends at once when the record names another
+ * owner or fence. Calls wait in its inbox, never elsewhere.
  *
- *   closed --our fence--> opening --> open --handing--> plugged --> handed
- *     ^                      |          |                  |          |
+ *   closed --owned--> starting --> open --handing--> plugged --> handed
+ *     ^                  |          |                  |          |
  *     +------ the log is closed: another fence, another owner, a failure
  */
 import { type Done, type ErrorCode, failure, type Outcome, RemusterError } from '../../base/errors.ts';
 import type { Fence } from '../../base/fence.ts';
 import type { Cancel, LogLevel } from '../../base/ports.ts';
 import type { ContainerMove, ContainerRecord } from '../../placement/state/container-records.ts';
-import type { IncomingCall, CallOutput, ContainerChange } from '../contract.ts';
+import type { IncomingCall, CallOutput, OwnedContainerChange } from '../contract.ts';
 import type { Context, ModuleDefinition } from '../module.ts';
 import { Handover } from './handover.ts';
 import { Inbox } from './turns/inbox.ts';
@@ -20,24 +20,21 @@ import { ContainerStartup } from './container-startup.ts';
 import type { HostingPorts } from './hosting-ports.ts';
 import type { Activation } from './activation.ts';
 
-/** A change that says that we own the container. */
-export type OwnedContainerChange = ContainerChange & { readonly record: ContainerRecord };
-
-/** Under one fence. */
+/** Ownership under one fence. */
 type OwnershipPeriod = {
   readonly change: OwnedContainerChange;
-  readonly opening: ContainerStartup;
-  tenure: Activation | undefined;
-  handing: Handover | undefined;
-  /** Where it was not moved to after all; the record may not say so yet. */
+  readonly startup: ContainerStartup;
+  activation: Activation | undefined;
+  handover: Handover | undefined;
+  /** The target of a cancelled move; the record may still name it. */
   cancelledMoveTo: string | undefined;
 };
 
 export type ContainerParts = {
   readonly ports: HostingPorts;
   readonly limits: HostingLimits;
-  readonly meter: CallMetrics;
-  /** It has opened or closed. */
+  readonly metrics: CallMetrics;
+  /** The container has opened or closed. */
   readonly onOpenChanged: () => void;
 };
 
@@ -45,11 +42,11 @@ export class Container {
   readonly inbox: Inbox;
   readonly #parts: ContainerParts;
   readonly #ports: HostingPorts;
-  /** The last record, if it says that we own the container. */
+  /** The last record, if it names this node as owner. */
   #owned: OwnedContainerChange | undefined;
-  #hold: OwnershipPeriod | undefined;
-  /** The last fence under which it will not be opened again. */
-  #spent: { readonly fence: Fence; readonly isHanded: boolean } | undefined;
+  #period: OwnershipPeriod | undefined;
+  /** The last fence under which the container must not be opened again. */
+  #finished: { readonly fence: Fence; readonly isHanded: boolean } | undefined;
   #isClosing = false;
   #isStopping = false;
   #closed: (() => void) | undefined;
@@ -60,46 +57,46 @@ export class Container {
     this.#ports = parts.ports;
     const { clock } = parts.ports;
     this.inbox = new Inbox(clock, parts.limits, (pending, isOk) => {
-      parts.meter.recordEnded(clock.nowMs() - pending.arrivedMs, isOk);
+      parts.metrics.recordEnded(clock.nowMs() - pending.arrivedMs, isOk);
     });
   }
 
   get isOpen(): boolean {
-    return this.#hold?.tenure !== undefined;
+    return this.#period?.activation !== undefined;
   }
 
-  /** Calls get their turns. */
+  /** Calls run. */
   get isServing(): boolean {
-    return this.#hold?.tenure?.isOpen === true;
+    return this.#period?.activation?.isOpen === true;
   }
 
-  /** Nobody needs it any more. */
+  /** Not owned, and closed: this object can be dropped. */
   get isIdle(): boolean {
-    return this.#owned === undefined && this.#hold === undefined && !this.#isClosing;
+    return this.#owned === undefined && this.#period === undefined && !this.#isClosing;
   }
 
-  /** Of the module that is open. */
+  /** The module of the current activation. */
   get definition(): ModuleDefinition | undefined {
-    return this.#hold?.tenure?.definition;
+    return this.#period?.activation?.definition;
   }
 
   get owned(): OwnedContainerChange | undefined {
     return this.#owned;
   }
 
-  /** Undefined when the record says that we do not own it. */
+  /** `owned` is undefined when the record names another owner. */
   changed(owned: OwnedContainerChange | undefined): void {
     this.#owned = owned;
-    const hold = this.#hold;
+    const period = this.#period;
     if (owned === undefined) {
-      this.#close('it has another owner');
+      this.#close('the container has another owner');
       this.inbox.failWaiting(new RemusterError('STALE_TABLE'));
-    } else if (hold !== undefined && owned.record.fence > hold.change.record.fence) {
-      this.#close('it is opened anew');
-    } else if (hold?.tenure !== undefined && owned.record.fence === hold.change.record.fence) {
-      this.#follow(hold, hold.tenure, owned.record);
+    } else if (period !== undefined && owned.record.fence > period.change.record.fence) {
+      this.#close('the container is opened under a new fence');
+    } else if (period?.activation !== undefined && owned.record.fence === period.change.record.fence) {
+      this.#followMove(period, period.activation, owned.record);
     }
-    this.#consider();
+    this.#startIfPossible();
   }
 
   call(call: IncomingCall, done: Done<CallOutput>): Cancel {
@@ -109,8 +106,8 @@ export class Container {
     if (this.#isStopping || !lease.holds(nowMs)) return refused(done, 'NO_QUORUM');
     const known = this.inbox.find(call.id);
     if (known !== undefined) return this.inbox.join(known, done);
-    const tenure = this.#hold?.tenure;
-    if (tenure?.isOpen === true) return tenure.call(call, nowMs, done) ?? refused(done, 'CAPACITY');
+    const activation = this.#period?.activation;
+    if (activation?.isOpen === true) return activation.call(call, nowMs, done) ?? refused(done, 'CAPACITY');
     const pending = this.inbox.admit(call, nowMs);
     if (pending === undefined) return refused(done, 'CAPACITY');
     this.inbox.wait(pending);
@@ -118,38 +115,38 @@ export class Container {
   }
 
   leaseChanged(holds: boolean): void {
-    if (!holds) return this.inbox.answerAll(new RemusterError('NO_QUORUM'));
-    this.#hold?.opening.proceed();
-    this.#hold?.tenure?.leaseRegained();
+    if (!holds) return this.inbox.replyAll(new RemusterError('NO_QUORUM'));
+    this.#period?.startup.proceed();
+    this.#period?.activation?.leaseRegained();
   }
 
   modulesChanged(): void {
-    this.#hold?.opening.proceed();
+    this.#period?.startup.proceed();
   }
 
-  /** What is to be done in it besides calls, as a writing turn. */
+  /** Runs a callback as a writing turn. */
   run(name: string, turn: (ctx: Context, definition: ModuleDefinition) => unknown): void {
-    const tenure = this.#hold?.tenure;
+    const activation = this.#period?.activation;
     const done = (outcome: Outcome<void>): void => {
       if (!outcome.ok) this.#log('warn', `${name} failed`, outcome.error);
     };
-    tenure?.run({
+    activation?.run({
       name,
       timeMsMax: this.#parts.limits.callbackMsMax,
-      run: (ctx) => turn(ctx, tenure.definition),
+      run: (ctx) => turn(ctx, activation.definition),
       done,
     });
   }
 
-  /** Ends when nothing runs and the log is closed, or after a bound. */
+  /** Ends when no turn runs and the log is closed, or after `2 * stopMs`. */
   stop(done: () => void): void {
     const { clock } = this.#ports;
     const { stopMs } = this.#parts.limits;
     this.#isStopping = true;
     this.#cancelRetry?.();
-    const tenure = this.#hold?.tenure;
-    this.#hold?.handing?.stop();
-    tenure?.plug();
+    const activation = this.#period?.activation;
+    this.#period?.handover?.stop();
+    activation?.plug();
     this.inbox.failWaiting(new RemusterError('NO_QUORUM', 'this node is stopping', 'no'));
     const close = once(() => this.#close('this node is stopping'));
     const finish = once(() => {
@@ -161,163 +158,165 @@ export class Container {
     this.#closed = finish;
     const cancelDrain = clock.schedule(stopMs, close);
     const cancelAll = clock.schedule(2 * stopMs, finish);
-    if (tenure === undefined) close();
-    else tenure.whenIdle(close);
-    if (!this.#isClosing && this.#hold === undefined) finish();
+    if (activation === undefined) close();
+    else activation.whenIdle(close);
+    if (!this.#isClosing && this.#period === undefined) finish();
   }
 
   #isHanded({ record }: OwnedContainerChange): boolean {
     if (record.move?.step === 'handed') return true;
-    return this.#spent?.isHanded === true && this.#spent.fence === record.fence;
+    return this.#finished?.isHanded === true && this.#finished.fence === record.fence;
   }
 
-  /** Opens it if it is ours and can be. */
-  #consider(): void {
+  /** Starts the container if this node owns it and nothing prevents it. */
+  #startIfPossible(): void {
     const owned = this.#owned;
-    if (owned === undefined || this.#hold !== undefined || this.#isClosing || this.#isStopping) return;
-    if (owned.record.fence === this.#spent?.fence || this.#isHanded(owned)) return;
-    const { ports, limits, meter } = this.#parts;
-    const opening: ContainerStartup = new ContainerStartup({
+    if (owned === undefined || this.#period !== undefined || this.#isClosing || this.#isStopping) return;
+    if (owned.record.fence === this.#finished?.fence || this.#isHanded(owned)) return;
+    const { ports, limits, metrics } = this.#parts;
+    const startup: ContainerStartup = new ContainerStartup({
       ports,
       limits,
-      meter,
+      metrics,
       inbox: this.inbox,
       change: owned,
-      ready: (tenure) => this.#ready(hold, tenure),
-      failed: (error) => this.#failed(hold, error),
-      onDelayed: (note) => this.#blame(owned, note),
+      ready: (activation) => this.#onReady(period, activation),
+      failed: (error) => this.#onFailed(period, error),
+      onDelayed: (note) => this.#reportFailure(owned, note),
     });
-    const hold: OwnershipPeriod = {
+    const period: OwnershipPeriod = {
       change: owned,
-      opening,
-      tenure: undefined,
-      handing: undefined,
+      startup,
+      activation: undefined,
+      handover: undefined,
       cancelledMoveTo: undefined,
     };
-    this.#hold = hold;
-    opening.proceed();
+    this.#period = period;
+    startup.proceed();
   }
 
-  #ready(hold: OwnershipPeriod, tenure: Activation): void {
-    if (this.#hold !== hold) return;
-    hold.tenure = tenure;
-    const { pool, container, record } = hold.change;
+  #onReady(period: OwnershipPeriod, activation: Activation): void {
+    if (this.#period !== period) return;
+    period.activation = activation;
+    const { pool, container, record } = period.change;
     const { fence, opening } = record;
-    this.#ports.tell({ kind: 'opened', pool: pool.name, container, fence, opening });
+    this.#ports.emit({ kind: 'opened', pool: pool.name, container, fence, opening });
     this.#parts.onOpenChanged();
-    this.#follow(hold, tenure, this.#owned?.record.fence === fence ? this.#owned.record : record);
-    if (hold.handing === undefined) tenure.open();
+    this.#followMove(period, activation, this.#owned?.record.fence === fence ? this.#owned.record : record);
+    if (period.handover === undefined) activation.open();
   }
 
-  /** Does what the record of our own fence asks for: only moves do. */
-  #follow(hold: OwnershipPeriod, tenure: Activation, { move }: ContainerRecord): void {
-    if (move?.step === 'handed') return this.#handed(hold);
+  /** Starts, continues or cancels the handover that the record requests. */
+  #followMove(period: OwnershipPeriod, activation: Activation, { move }: ContainerRecord): void {
+    if (move?.step === 'handed') return this.#onHandedOver(period);
     if (move?.step !== 'handing') {
-      hold.cancelledMoveTo = undefined;
-      hold.handing?.cancel();
-    } else if (hold.handing !== undefined) {
-      if (hold.handing.move.to !== move.to) hold.handing.cancel();
-    } else if (hold.cancelledMoveTo !== move.to && !this.#isStopping) {
-      this.#hand(hold, tenure, move);
+      period.cancelledMoveTo = undefined;
+      period.handover?.cancel();
+    } else if (period.handover !== undefined) {
+      if (period.handover.move.to !== move.to) period.handover.cancel();
+    } else if (period.cancelledMoveTo !== move.to && !this.#isStopping) {
+      this.#startHandover(period, activation, move);
     }
   }
 
-  #hand(hold: OwnershipPeriod, tenure: Activation, move: ContainerMove): void {
+  #startHandover(period: OwnershipPeriod, activation: Activation, move: ContainerMove): void {
     const { ports, limits } = this.#parts;
-    const { change } = hold;
-    hold.handing = new Handover({
+    const { change } = period;
+    period.handover = new Handover({
       ports,
       limits,
       change,
       move,
-      tenure,
-      onHandedOver: () => this.#handed(hold),
+      activation,
+      onHandedOver: () => this.#onHandedOver(period),
       onCancelled: (reason) => {
-        this.#log('info', 'a move was given up', new RemusterError('PRECONDITION', reason));
-        hold.handing = undefined;
-        hold.cancelledMoveTo = move.to;
-        tenure.open();
+        this.#log('info', 'a move was cancelled', new RemusterError('PRECONDITION', reason));
+        period.handover = undefined;
+        period.cancelledMoveTo = move.to;
+        activation.open();
       },
     });
-    hold.handing.begin();
+    period.handover.start();
   }
 
-  #handed(hold: OwnershipPeriod): void {
-    if (this.#hold !== hold) return;
-    this.#spent = { fence: hold.change.record.fence, isHanded: true };
-    this.#close('it was handed over');
+  #onHandedOver(period: OwnershipPeriod): void {
+    if (this.#period !== period) return;
+    this.#finished = { fence: period.change.record.fence, isHanded: true };
+    this.#close('the container was handed over');
     this.inbox.failWaiting(new RemusterError('STALE_TABLE'));
   }
 
-  /** It could not be opened, or cannot go on. */
-  #failed(hold: OwnershipPeriod, error: RemusterError): void {
-    if (this.#hold !== hold) return;
-    const { fence } = hold.change.record;
-    this.#spent = { fence, isHanded: false };
-    this.#log('warn', hold.tenure === undefined ? 'a container did not open' : 'a container cannot go on', error);
+  /** The startup or the activation failed. */
+  #onFailed(period: OwnershipPeriod, error: RemusterError): void {
+    if (this.#period !== period) return;
+    const { fence } = period.change.record;
+    this.#finished = { fence, isHanded: false };
+    this.#log('warn', period.activation === undefined ? 'a container did not open' : 'a container cannot go on', error);
     this.#close(error.message, error.code === 'STORE_FULL' ? error : undefined);
-    if (error.code !== 'NO_QUORUM') return this.#blame(hold.change, error.message);
-    // Nobody is to blame, and nothing is known to be wrong: the same again, a little later.
+    if (error.code !== 'NO_QUORUM') return this.#reportFailure(period.change, error.message);
+    // Only the lease is missing: retry under the same fence.
     this.#cancelRetry = this.#ports.clock.schedule(this.#parts.limits.retryMs, () => {
-      if (this.#spent?.fence === fence) this.#spent = undefined;
-      this.#consider();
+      if (this.#finished?.fence === fence) this.#finished = undefined;
+      this.#startIfPossible();
     });
   }
 
-  /** The leader is to decide who tries next. What has been served once is not new any more. */
-  #blame(change: OwnedContainerChange, note: string): void {
-    this.#amend(change, (record) => {
+  /**
+   * Records the failure, so that the leader chooses the next owner. A container that was served is not `init` any more.
+   */
+  #reportFailure(change: OwnedContainerChange, note: string): void {
+    this.#updateRecord(change, (record) => {
       const opening = record.phase === 'serving' && record.opening === 'init' ? 'recover' : record.opening;
       return { ...record, phase: 'opening', opening, failures: record.failures + 1, note };
     });
   }
 
-  /** Again and again, until it is done or we do not own the container under that fence any more. */
-  #amend(change: OwnedContainerChange, amendment: (record: ContainerRecord) => ContainerRecord | undefined): void {
+  /** Retries until the record is written or names another owner or fence. */
+  #updateRecord(change: OwnedContainerChange, update: (record: ContainerRecord) => ContainerRecord | undefined): void {
     const { fence } = change.record;
     if (this.#isStopping || this.#owned?.record.fence !== fence) return;
-    this.#ports.replication.updateRecord(change, fence, amendment, (outcome) => {
+    this.#ports.replication.updateRecord(change, fence, update, (outcome) => {
       if (outcome.ok || outcome.error.code === 'FENCED') return;
-      this.#ports.clock.schedule(this.#parts.limits.retryMs, () => this.#amend(change, amendment));
+      this.#ports.clock.schedule(this.#parts.limits.retryMs, () => this.#updateRecord(change, update));
     });
   }
 
   #close(reason: string, notWritten?: RemusterError): void {
-    const hold = this.#hold;
-    if (hold === undefined) return;
-    const { tenure, opening, change } = hold;
-    this.#hold = undefined;
+    const period = this.#period;
+    if (period === undefined) return;
+    const { activation, startup, change } = period;
+    this.#period = undefined;
     this.#isClosing = true;
-    hold.handing?.stop();
+    period.handover?.stop();
     const error = new RemusterError('FENCED', `the container is closed: ${reason}`);
-    tenure?.end(error, notWritten);
-    if (tenure !== undefined) {
+    activation?.end(error, notWritten);
+    if (activation !== undefined) {
       const { pool, container, record } = change;
-      this.#ports.tell({ kind: 'closed', pool: pool.name, container, fence: record.fence, reason });
+      this.#ports.emit({ kind: 'closed', pool: pool.name, container, fence: record.fence, reason });
       this.#parts.onOpenChanged();
     }
-    opening.stop(error, (log) => {
-      if (log === undefined) this.#hasClosed();
-      else log.close(() => this.#hasClosed());
+    startup.stop(error, (log) => {
+      if (log === undefined) this.#onClosed();
+      else log.close(() => this.#onClosed());
     });
   }
 
-  #hasClosed(): void {
+  #onClosed(): void {
     this.#isClosing = false;
     this.#closed?.();
-    this.#consider();
+    this.#startIfPossible();
     this.#parts.onOpenChanged();
   }
 
   #log(level: LogLevel, message: string, { code, message: reason }: RemusterError): void {
-    const { pool, container } = this.#owned ?? this.#hold?.change ?? {};
+    const { pool, container } = this.#owned ?? this.#period?.change ?? {};
     this.#ports.log(level, message, { pool: pool?.name, container, code, reason });
   }
 }
 
 function refused(done: Done<CallOutput>, code: ErrorCode): Cancel {
   done(failure(code, undefined, 'no'));
-  return nothing;
+  return notCancellable;
 }
 
 function once(run: () => void): () => void {
@@ -329,4 +328,4 @@ function once(run: () => void): () => void {
   };
 }
 
-const nothing: Cancel = () => {};
+const notCancellable: Cancel = () => {};

@@ -35,16 +35,16 @@ function moving(callbacks: Callbacks = {}) {
     },
     ...callbacks,
   });
-  const scene = new HostingHarness(definition);
-  scene.open();
-  return { scene, gates, contexts };
+  const harness = new HostingHarness(definition);
+  harness.open();
+  return { harness, gates, contexts };
 }
 
 describe('a move', () => {
-  it('lets what runs end, keeps calls waiting, hands over and sends everybody on', async () => {
+  it('waits for running calls, holds new ones, hands over and ends held calls with STALE_TABLE', async () => {
     const order: string[] = [];
     let work = 2;
-    const { scene, gates } = moving({
+    const { harness, gates } = moving({
       workRemaining: () => {
         order.push('workRemaining');
         return work--;
@@ -54,164 +54,164 @@ describe('a move', () => {
         ctx.state.set('moved', true);
       },
     });
-    scene.change({ move: copying });
-    const slow = scene.call('slow', [], { counter: 1 });
-    scene.change({ move: handing });
-    const waiting = [scene.call('add', [1], { counter: 2 }), scene.call('read')];
-    scene.run(20_000);
+    harness.change({ move: copying });
+    const slow = harness.call('slow', [], { counter: 1 });
+    harness.change({ move: handing });
+    const waiting = [harness.call('add', [1], { counter: 2 }), harness.call('read')];
+    harness.run(20_000);
     assert.deepEqual([codeOf(slow), ...waiting.map(codeOf), order.length], ['none', 'none', 'none', 0]);
-    assert.equal(scene.standing(2), 'waiting');
+    assert.equal(harness.callStatus(2), 'waiting');
     gates[0]?.();
     await settle();
-    scene.run(200);
+    harness.run(200);
     assert.equal(codeOf(slow), 'ok');
     assert.deepEqual(order, ['workRemaining', 'workRemaining', 'workRemaining', 'migrate to n2']);
-    assert.deepEqual(scene.record().move, { ...handing, step: 'handed' });
+    assert.deepEqual(harness.record().move, { ...handing, step: 'handed' });
     assert.deepEqual(waiting.map(codeOf), ['STALE_TABLE', 'STALE_TABLE']);
-    assert.equal(codeOf(scene.call('read')), 'STALE_TABLE');
-    assert.equal(scene.log.isClosed, true);
-    assert.ok(scene.disk(0).has('smoved'));
-    assert.equal(scene.logs.length, 1, 'it is not opened again under that fence');
+    assert.equal(codeOf(harness.call('read')), 'STALE_TABLE');
+    assert.equal(harness.log.isClosed, true);
+    assert.ok(harness.disk(0).has('smoved'));
+    assert.equal(harness.logs.length, 1, 'the container is not opened again under that fence');
   });
 
-  it('waits for the commits under way', () => {
-    const { scene } = moving();
-    scene.commitsEnd = false;
-    const add = scene.call('add', [1]);
-    scene.change({ move: handing });
-    scene.run(1_000);
-    assert.equal(scene.record().move?.step, 'handing');
-    scene.log.end();
-    scene.run();
+  it('waits for pending commits', () => {
+    const { harness } = moving();
+    harness.commitsEnd = false;
+    const add = harness.call('add', [1]);
+    harness.change({ move: handing });
+    harness.run(1_000);
+    assert.equal(harness.record().move?.step, 'handing');
+    harness.log.end();
+    harness.run();
     assert.equal(valueOf(add), 1);
-    assert.equal(scene.record().move?.step, 'handed');
+    assert.equal(harness.record().move?.step, 'handed');
   });
 
-  it('that takes too long is given up, and calls go on here', () => {
-    const { scene } = moving();
-    scene.call('slow', [], { remainingMs: 1_000_000 });
-    scene.change({ move: handing });
-    const read = scene.call('read', [], { remainingMs: 60_000 });
-    scene.run(29_999);
+  it('that takes too long is cancelled, and calls go on here', () => {
+    const { harness } = moving();
+    harness.call('slow', [], { remainingMs: 1_000_000 });
+    harness.change({ move: handing });
+    const read = harness.call('read', [], { remainingMs: 60_000 });
+    harness.run(29_999);
     assert.equal(codeOf(read), 'none');
-    scene.run(2);
+    harness.run(2);
     assert.equal(valueOf(read), null);
-    assert.equal(scene.record().move, undefined);
-    assert.match(scene.record().note, /move to n2 was given up: calls have not ended within 30000 ms/);
-    assert.equal(scene.log.isClosed, false);
+    assert.equal(harness.record().move, undefined);
+    assert.match(harness.record().note, /move to n2 was given up: calls have not ended within 30000 ms/);
+    assert.equal(harness.log.isClosed, false);
   });
 
-  it('that the module refuses is given up', () => {
-    const { scene } = moving({
+  it('is cancelled if the module refuses it', () => {
+    const { harness } = moving({
       migrate: () => {
         throw new Error('I stay');
       },
     });
-    scene.change({ move: handing });
-    const add = scene.call('add', [1]);
-    scene.run();
-    scene.run();
+    harness.change({ move: handing });
+    const add = harness.call('add', [1]);
+    harness.run();
+    harness.run();
     assert.equal(valueOf(add), 1);
-    assert.match(scene.record().note, /migrate failed: I stay/);
+    assert.match(harness.record().note, /migrate failed: I stay/);
   });
 
-  it('whose work never ends is given up; the same move can be asked for again', () => {
+  it('is cancelled if work remains for too long; the same move can be requested again', () => {
     let work = 1;
-    const { scene } = moving({ workRemaining: () => work });
-    scene.change({ move: handing });
-    scene.run(30_100);
-    assert.equal(scene.record().move, undefined);
+    const { harness } = moving({ workRemaining: () => work });
+    harness.change({ move: handing });
+    harness.run(30_100);
+    assert.equal(harness.record().move, undefined);
     work = 0;
-    scene.change({ move: copying });
-    scene.change({ move: handing });
-    scene.run();
-    assert.equal(scene.record().move?.step, 'handed');
+    harness.change({ move: copying });
+    harness.change({ move: handing });
+    harness.run();
+    assert.equal(harness.record().move?.step, 'handed');
   });
 
-  it('is not begun again by a record that has not heard yet that it was given up', () => {
-    const { scene } = moving({ workRemaining: () => 1 });
-    scene.change({ move: handing });
-    scene.amendFails = failure('DEADLINE');
-    scene.run(30_100);
-    assert.equal(valueOf(scene.call('read')), null);
-    scene.announce();
-    assert.equal(valueOf(scene.call('read')), null);
+  it('is not started again by a stale record that still has the cancelled move', () => {
+    const { harness } = moving({ workRemaining: () => 1 });
+    harness.change({ move: handing });
+    harness.updateFails = failure('DEADLINE');
+    harness.run(30_100);
+    assert.equal(valueOf(harness.call('read')), null);
+    harness.announce();
+    assert.equal(valueOf(harness.call('read')), null);
   });
 
-  it('that the leader calls off ends at once', () => {
-    const { scene } = moving();
-    scene.call('slow');
-    scene.change({ move: handing });
-    const read = scene.call('read');
-    scene.change({ move: undefined });
+  it('ends at once when the leader cancels it', () => {
+    const { harness } = moving();
+    harness.call('slow');
+    harness.change({ move: handing });
+    const read = harness.call('read');
+    harness.change({ move: undefined });
     assert.equal(valueOf(read), null);
   });
 
-  it('to somebody who is not in sync is refused', () => {
-    const { scene } = moving();
-    scene.change({ move: handing, inSync: [owner] });
-    const read = scene.call('read');
-    scene.run();
-    scene.run();
+  it('to a node outside the ISR is refused', () => {
+    const { harness } = moving();
+    harness.change({ move: handing, inSync: [owner] });
+    const read = harness.call('read');
+    harness.run();
+    harness.run();
     assert.equal(valueOf(read), null);
-    assert.equal(scene.record().move, undefined);
+    assert.equal(harness.record().move, undefined);
   });
 
-  it('serves nobody while nobody knows whether it is handed over', () => {
-    const { scene } = moving();
-    scene.amendFails = failure('DEADLINE');
-    scene.change({ move: handing });
-    const read = scene.call('read', [], { remainingMs: 100_000 });
-    scene.run(60_000);
+  it('serves no call while the outcome of the handover is unknown', () => {
+    const { harness } = moving();
+    harness.updateFails = failure('DEADLINE');
+    harness.change({ move: handing });
+    const read = harness.call('read', [], { remainingMs: 100_000 });
+    harness.run(60_000);
     assert.equal(codeOf(read), 'none');
-    scene.change({ move: undefined });
-    assert.equal(codeOf(read), 'none', 'also when the record seems to call it off');
-    scene.amendFails = undefined;
-    scene.run(2_000);
+    harness.change({ move: undefined });
+    assert.equal(codeOf(read), 'none', 'even if a stale record has no move');
+    harness.updateFails = undefined;
+    harness.run(2_000);
     assert.equal(valueOf(read), null);
   });
 
-  it('that comes back under a new fence is opened here again, with everything', () => {
-    const { scene } = moving();
-    scene.call('add', [7], { counter: 1 });
-    scene.run();
-    scene.change({ move: handing });
-    scene.run();
-    assert.equal(codeOf(scene.call('read')), 'STALE_TABLE');
-    scene.change({ fence: fenceOf(1, 2), move: undefined, opening: 'migrate', phase: 'opening' });
-    const [read, again] = [scene.call('read'), scene.call('add', [7], { counter: 1 })];
-    scene.run();
+  it('back under a new fence opens the container here again with its state', () => {
+    const { harness } = moving();
+    harness.call('add', [7], { counter: 1 });
+    harness.run();
+    harness.change({ move: handing });
+    harness.run();
+    assert.equal(codeOf(harness.call('read')), 'STALE_TABLE');
+    harness.change({ fence: fenceOf(1, 2), move: undefined, opening: 'migrate', phase: 'opening' });
+    const [read, again] = [harness.call('read'), harness.call('add', [7], { counter: 1 })];
+    harness.run();
     assert.deepEqual([valueOf(read), valueOf(again)], [7, 7]);
   });
 
-  it('that has ended elsewhere closes it here', () => {
-    const { scene } = moving();
-    scene.change({ move: handing });
-    scene.run();
-    scene.change({ owner: { node: other, generation: 1 }, fence: fenceOf(1, 2), move: undefined });
-    scene.run();
-    assert.deepEqual(scene.host.containers(), []);
+  it('that has completed closes the container here', () => {
+    const { harness } = moving();
+    harness.change({ move: handing });
+    harness.run();
+    harness.change({ owner: { node: other, generation: 1 }, fence: fenceOf(1, 2), move: undefined });
+    harness.run();
+    assert.deepEqual(harness.host.containers(), []);
   });
 
-  it('is begun as soon as the container is open, if the record says so already', () => {
-    const { scene } = moving();
-    scene.change({ fence: fenceOf(1, 2), opening: 'recover', phase: 'opening', move: handing });
-    const read = scene.call('read');
-    scene.run();
-    scene.run();
+  it('starts as soon as the container is open if the record already has it', () => {
+    const { harness } = moving();
+    harness.change({ fence: fenceOf(1, 2), opening: 'recover', phase: 'opening', move: handing });
+    const read = harness.call('read');
+    harness.run();
+    harness.run();
     assert.equal(codeOf(read), 'STALE_TABLE');
-    assert.equal(scene.record().move?.step, 'handed');
+    assert.equal(harness.record().move?.step, 'handed');
   });
 
-  it('of which the lease ends in between does not call the module without it', () => {
+  it('does not call the module while the lease does not hold', () => {
     let migrated = 0;
-    const { scene } = moving({ migrate: () => void (migrated += 1) });
-    scene.lease(false);
-    scene.change({ move: handing });
-    scene.run(1_000);
+    const { harness } = moving({ migrate: () => void (migrated += 1) });
+    harness.lease(false);
+    harness.change({ move: handing });
+    harness.run(1_000);
     assert.equal(migrated, 0);
-    scene.lease(true);
-    scene.run();
+    harness.lease(true);
+    harness.run();
     assert.equal(migrated, 1);
   });
 });

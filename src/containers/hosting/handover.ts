@@ -1,16 +1,14 @@
 /**
- * Owner's side of a move: plug, drain, `workRemaining`, `migrate`, record `handed`. After `handed` it never serves
- * under this fence; before, it can cancel.
+ * The owner's side of a move: plug, drain, `workRemaining`, `migrate`, record `handed`. After `handed` the owner never
+ * serves under this fence again. Before, it can cancel; while the record update is pending its outcome decides.
  *
- *   plugged -> drained -> no work remaining -> migrate -> recorded as handed -> over
- *      +---------+---------------+----too late----+-> move withdrawn -> resumed
- *
- * Once it has asked for the record to be changed there is no way back but the answer: it may have happened.
+ *   plugged -> drained -> no work remaining -> migrate -> recorded as handed -> ended
+ *      +---------+---------------+----timeout-----+-> move cancelled -> resumed
  */
 import type { Outcome } from '../../base/errors.ts';
 import type { Cancel } from '../../base/ports.ts';
 import type { ContainerMove, ContainerRecord } from '../../placement/state/container-records.ts';
-import type { ContainerChange } from '../contract.ts';
+import type { OwnedContainerChange } from '../contract.ts';
 import type { NodeInfo } from '../module.ts';
 import type { HostingLimits } from '../hosting-limits.ts';
 import type { HostingPorts } from './hosting-ports.ts';
@@ -19,9 +17,9 @@ import type { Activation } from './activation.ts';
 export type HandoverParts = {
   readonly ports: HostingPorts;
   readonly limits: HostingLimits;
-  readonly change: ContainerChange & { readonly record: ContainerRecord };
+  readonly change: OwnedContainerChange;
   readonly move: ContainerMove;
-  readonly tenure: Activation;
+  readonly activation: Activation;
   readonly onHandedOver: () => void;
   readonly onCancelled: (reason: string) => void;
 };
@@ -30,7 +28,7 @@ export class Handover {
   readonly move: ContainerMove;
   readonly #parts: HandoverParts;
   readonly #deadlineMs: number;
-  #step: 'draining' | 'recording' | 'withdrawing' | 'over' = 'draining';
+  #step: 'draining' | 'recording' | 'cancelling' | 'ended' = 'draining';
   #cancelDeadline: Cancel | undefined;
   #cancelWait: Cancel | undefined;
 
@@ -40,31 +38,31 @@ export class Handover {
     this.#deadlineMs = parts.ports.clock.nowMs() + parts.limits.drainMs;
   }
 
-  begin(): void {
-    const { ports, limits, tenure } = this.#parts;
+  start(): void {
+    const { ports, limits, activation } = this.#parts;
     this.#cancelDeadline = ports.clock.schedule(limits.drainMs, () => {
-      this.#withdraw(`calls have not ended within ${limits.drainMs} ms`);
+      this.#cancelMove(`the container did not drain within ${limits.drainMs} ms`);
     });
-    tenure.plug();
-    tenure.whenIdle(() => this.#drained());
+    activation.plug();
+    activation.whenIdle(() => this.#onDrained());
   }
 
-  /** The leader no longer wants it. Too late when the record may already say that it is handed over. */
+  /** The leader has cancelled the move. No effect once the record may have the step `handed`. */
   cancel(): void {
-    if (this.#step === 'draining') this.#resume('the move was called off');
+    if (this.#step === 'draining') this.#resume('the leader cancelled the move');
   }
 
-  /** The tenure has ended. */
+  /** The activation has ended: stops all timers. */
   stop(): void {
-    this.#step = 'over';
+    this.#step = 'ended';
     this.#cancelDeadline?.();
     this.#cancelWait?.();
   }
 
-  #drained(): void {
-    const { tenure, limits, ports } = this.#parts;
+  #onDrained(): void {
+    const { activation, limits, ports } = this.#parts;
     if (this.#step !== 'draining') return;
-    const { definition } = tenure;
+    const { definition } = activation;
     if (definition.workRemaining === undefined) return this.#migrate();
     let remaining = 0;
     this.#run(
@@ -74,14 +72,14 @@ export class Handover {
       },
       () => {
         if (!(remaining > 0)) return this.#migrate();
-        this.#cancelWait = ports.clock.schedule(limits.workPollMs, () => tenure.whenIdle(() => this.#drained()));
+        this.#cancelWait = ports.clock.schedule(limits.workPollMs, () => activation.whenIdle(() => this.#onDrained()));
       },
     );
   }
 
   #migrate(): void {
-    const { tenure } = this.#parts;
-    const { definition } = tenure;
+    const { activation } = this.#parts;
+    const { definition } = activation;
     if (definition.migrate === undefined) return this.#record();
     this.#run(
       'migrate',
@@ -91,14 +89,14 @@ export class Handover {
   }
 
   #run(name: string, run: Parameters<Activation['run']>[0]['run'], then: () => void): void {
-    const { tenure, ports } = this.#parts;
+    const { activation, ports } = this.#parts;
     const timeMsMax = Math.max(1, this.#deadlineMs - ports.clock.nowMs());
     const done = (outcome: Outcome<void>): void => {
       if (this.#step !== 'draining') return;
       if (outcome.ok) then();
-      else this.#withdraw(`${name} failed: ${outcome.error.message}`);
+      else this.#cancelMove(`${name} failed: ${outcome.error.message}`);
     };
-    tenure.run({ name, timeMsMax, run, done });
+    activation.run({ name, timeMsMax, run, done });
   }
 
   #destination(): NodeInfo {
@@ -116,9 +114,9 @@ export class Handover {
       (record) => handedOver(record, this.move),
       (outcome) => {
         if (this.#step !== 'recording') return;
-        if (outcome.ok && outcome.value.move?.step === 'handed') this.#handed();
+        if (outcome.ok && outcome.value.move?.step === 'handed') this.#onRecorded();
         else if (outcome.ok) this.#resume(outcome.value.note);
-        // Somebody else has it: the table will say so. All else leaves open whether it has happened.
+        // FENCED: there is another owner, and the table will report it. After any other error the outcome is unknown.
         else if (outcome.error.code !== 'FENCED') {
           this.#cancelWait = ports.clock.schedule(limits.retryMs, () => this.#record());
         }
@@ -126,25 +124,25 @@ export class Handover {
     );
   }
 
-  #handed(): void {
+  #onRecorded(): void {
     this.stop();
     this.#parts.onHandedOver();
   }
 
-  #withdraw(reason: string): void {
+  #cancelMove(reason: string): void {
     if (this.#step !== 'draining') return;
     const { ports, change } = this.#parts;
-    this.#step = 'withdrawing';
+    this.#step = 'cancelling';
     this.#cancelDeadline?.();
     this.#cancelWait?.();
-    const note = `the move to ${this.#destination().name} was given up: ${reason}`;
+    const note = `the move to ${this.#destination().name} was cancelled: ${reason}`;
     ports.replication.updateRecord(
       change,
       change.record.fence,
-      (record) => withdrawn(record, this.move, note),
+      (record) => withoutMove(record, this.move, note),
       () => {
-        // Whatever came of it: nobody may take the container while it is not handed over.
-        if (this.#step === 'withdrawing') this.#resume(note);
+        // Whatever the outcome: no other node may open the container before it is handed over.
+        if (this.#step === 'cancelling') this.#resume(note);
       },
     );
   }
@@ -155,16 +153,16 @@ export class Handover {
   }
 }
 
-/** Only to who has the whole state, and only while the leader still wants it. */
+/** Only to a replica in the ISR, and only while the record still has the move. */
 function handedOver(record: ContainerRecord, move: ContainerMove): ContainerRecord | undefined {
   if (!isSameMove(record, move)) return undefined;
   if (!record.inSync.some(({ node }) => node === move.to)) {
-    return withdrawn(record, move, 'the move was given up: its destination is not in sync');
+    return withoutMove(record, move, 'the move was cancelled: its destination is not in sync');
   }
   return { ...record, move: { ...move, step: 'handed' } };
 }
 
-function withdrawn(record: ContainerRecord, move: ContainerMove, note: string): ContainerRecord | undefined {
+function withoutMove(record: ContainerRecord, move: ContainerMove, note: string): ContainerRecord | undefined {
   return isSameMove(record, move) ? { ...record, move: undefined, note } : undefined;
 }
 

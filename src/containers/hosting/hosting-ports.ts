@@ -32,12 +32,12 @@ export type HostingPorts = {
   readonly replication: Pick<ContainerReplication, 'open' | 'updateRecord'>;
   readonly modules: {
     get(name: string, version: number): ModuleDefinition | undefined;
-    /** Calls back when there is one more. */
+    /** Calls back when a module was loaded. */
     watch(changed: () => void): Cancel;
   };
-  /** For methods that call others. Asked when the first one does. */
+  /** The caller session of methods that call other containers; requested at the first such call. */
   readonly session: (name: string) => CallSession;
   readonly nodeInfo: (node: NodeId) => NodeInfo | undefined;
-  readonly tell: (event: HostingEvent) => void;
-  readonly halted: (error: unknown) => void;
+  readonly emit: (event: HostingEvent) => void;
+  readonly onHalt: (error: unknown) => void;
 };

@@ -27,7 +27,7 @@ const methods = {
 
 const plain = module('m', { methods });
 
-/** Notes which callbacks were called, and writes so into the state. */
+/** Records which callbacks run, also in the state. */
 function callbackModule(names: readonly ('init' | 'restart' | 'recover')[]) {
   const called: string[] = [];
   const callbacks = Object.fromEntries(
@@ -57,58 +57,58 @@ describe('opening', () => {
   ] as const satisfies readonly (readonly [ActivationReason, readonly (typeof all)[number][], boolean, string])[]) {
     it(`by ${opening} with ${has.join(' and ')} and ${hasState ? 'some' : 'no'} state calls ${expected || 'nothing'}`, () => {
       const { called, definition } = callbackModule(has);
-      const scene = new HostingHarness(definition);
-      if (hasState) scene.disk(0).set('sn', encodeValue(5));
-      scene.open({ opening });
+      const harness = new HostingHarness(definition);
+      if (hasState) harness.disk(0).set('sn', encodeValue(5));
+      harness.open({ opening });
       assert.deepEqual(called, expected === '' ? [] : [expected]);
-      assert.equal(scene.disk(0).has(`sby ${expected}`), expected !== '');
-      assert.equal(valueOf(scene.call('read')), hasState ? 5 : null);
-      assert.equal(scene.record().phase, 'serving');
-      const [event] = scene.events;
+      assert.equal(harness.disk(0).has(`sby ${expected}`), expected !== '');
+      assert.equal(valueOf(harness.call('read')), hasState ? 5 : null);
+      assert.equal(harness.record().phase, 'serving');
+      const [event] = harness.events;
       assert.deepEqual(event, { kind: 'opened', pool: 'p', container: 0, fence: fenceOf(1, 1), opening });
     });
   }
 
-  it('of a new container begins with nothing, whatever an earlier attempt has left', () => {
+  it('of a new container starts empty, whatever an earlier attempt has left', () => {
     const { definition } = callbackModule(['init']);
-    const scene = new HostingHarness(definition, { commitRowsMax: 3 });
-    for (const row of ['sn', 'sm', 'tx', 'oy']) scene.disk(0).set(row, encodeValue(99));
-    scene.open();
-    assert.equal(valueOf(scene.call('read')), null);
-    assert.deepEqual([...scene.disk(0).keys()], ['sby init']);
+    const harness = new HostingHarness(definition, { commitRowsMax: 3 });
+    for (const row of ['sn', 'sm', 'tx', 'oy']) harness.disk(0).set(row, encodeValue(99));
+    harness.open();
+    assert.equal(valueOf(harness.call('read')), null);
+    assert.deepEqual([...harness.disk(0).keys()], ['sby init']);
   });
 
   for (const opening of ['init', 'restart', 'recover', 'migrate'] as const) {
-    it(`by ${opening} answers nobody before the record says that it serves`, () => {
-      const scene = new HostingHarness(plain);
-      scene.amendFails = failure('DEADLINE');
-      scene.change({ opening, failures: 2 });
-      const [write, read] = [scene.call('add', [1]), scene.call('read')];
-      scene.run(500);
+    it(`by ${opening} sends no reply before the record has the phase serving`, () => {
+      const harness = new HostingHarness(plain);
+      harness.updateFails = failure('DEADLINE');
+      harness.change({ opening, failures: 2 });
+      const [write, read] = [harness.call('add', [1]), harness.call('read')];
+      harness.run(500);
       assert.deepEqual([codeOf(write), codeOf(read)], ['none', 'none']);
-      scene.amendFails = undefined;
-      scene.run(1_000);
+      harness.updateFails = undefined;
+      harness.run(1_000);
       assert.equal(valueOf(write), 1);
-      assert.deepEqual([scene.record().phase, scene.record().failures], ['serving', 0]);
+      assert.deepEqual([harness.record().phase, harness.record().failures], ['serving', 0]);
     });
   }
 
-  it('ends when the leader has lost patience and another one opens it', () => {
-    const scene = new HostingHarness(plain);
-    scene.amendFails = failure('FENCED');
-    scene.change({ opening: 'recover' });
-    const call = scene.call('read');
-    scene.run(500);
-    assert.equal(codeOf(call), 'none', 'it waits for the table to say who has it');
-    scene.remove();
-    scene.run();
+  it('ends when the leader assigns another owner', () => {
+    const harness = new HostingHarness(plain);
+    harness.updateFails = failure('FENCED');
+    harness.change({ opening: 'recover' });
+    const call = harness.call('read');
+    harness.run(500);
+    assert.equal(codeOf(call), 'none', 'the call waits for the table to name the owner');
+    harness.remove();
+    harness.run();
     assert.equal(codeOf(call), 'STALE_TABLE');
   });
 
-  it('lets no call in before a slow callback has ended and is committed', async () => {
+  it('runs no call before a slow callback has ended and is committed', async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     const seen: unknown[] = [];
-    const scene = new HostingHarness(
+    const harness = new HostingHarness(
       module('m', {
         methods: {
           look: (ctx) => seen.push(ctx.state.get('recovered')),
@@ -120,55 +120,55 @@ describe('opening', () => {
         },
       }),
     );
-    scene.change({ opening: 'recover' });
-    const calls = Array.from({ length: 500 }, (_, n) => scene.call(n % 2 === 0 ? 'look' : 'peek'));
+    harness.change({ opening: 'recover' });
+    const calls = Array.from({ length: 500 }, (_, n) => harness.call(n % 2 === 0 ? 'look' : 'peek'));
     for (let n = 0; n < 20; n++) {
-      scene.run(100);
+      harness.run(100);
       await settle();
     }
     assert.deepEqual(seen, []);
-    assert.equal(scene.host.lowestOpen(scene.pool), undefined);
-    scene.commitsEnd = false;
+    assert.equal(harness.host.lowestOpen(harness.pool), undefined);
+    harness.commitsEnd = false;
     resolve();
     await settle();
-    scene.run();
-    assert.deepEqual(seen, [], 'what recover wrote is not committed yet');
-    scene.commitsEnd = true;
-    scene.log.end();
-    scene.run();
+    harness.run();
+    assert.deepEqual(seen, [], 'the changes of recover are not committed yet');
+    harness.commitsEnd = true;
+    harness.log.end();
+    harness.run();
     assert.deepEqual(new Set(calls.map(codeOf)), new Set(['ok']));
     assert.equal(seen.length, 500);
     assert.deepEqual(new Set(seen), new Set([true]));
   });
 
   it('waits for the lease', () => {
-    const scene = new HostingHarness(plain);
-    scene.lease(false);
-    scene.change({});
-    scene.run(60_000);
-    assert.equal(scene.logs.length, 0);
-    assert.equal(codeOf(scene.call('read')), 'NO_QUORUM');
-    scene.lease(true);
-    scene.run();
-    assert.equal(valueOf(scene.call('read')), null);
+    const harness = new HostingHarness(plain);
+    harness.lease(false);
+    harness.change({});
+    harness.run(60_000);
+    assert.equal(harness.logs.length, 0);
+    assert.equal(codeOf(harness.call('read')), 'NO_QUORUM');
+    harness.lease(true);
+    harness.run();
+    assert.equal(valueOf(harness.call('read')), null);
   });
 
-  it('waits for the module, and tells the leader when it does not come', () => {
-    const scene = new HostingHarness(undefined);
-    scene.change({});
-    scene.run(9_999);
-    assert.equal(scene.record().failures, 0);
-    scene.run(2);
-    assert.equal(scene.record().failures, 1);
-    assert.match(scene.record().note, /module m of version 0 is not loaded/);
-    scene.load(plain);
-    scene.run();
-    assert.equal(valueOf(scene.call('read')), null);
-    assert.equal(scene.record().failures, 0);
+  it('waits for the module, and reports to the leader if it is not loaded in time', () => {
+    const harness = new HostingHarness(undefined);
+    harness.change({});
+    harness.run(9_999);
+    assert.equal(harness.record().failures, 0);
+    harness.run(2);
+    assert.equal(harness.record().failures, 1);
+    assert.match(harness.record().note, /module m of version 0 is not loaded/);
+    harness.load(plain);
+    harness.run();
+    assert.equal(valueOf(harness.call('read')), null);
+    assert.equal(harness.record().failures, 0);
   });
 
-  it('that fails is told to the leader, and is tried again under the next fence only', () => {
-    const scene = new HostingHarness(
+  it('that fails is reported to the leader, and retried only under the next fence', () => {
+    const harness = new HostingHarness(
       module('m', {
         methods,
         recover: () => {
@@ -176,138 +176,138 @@ describe('opening', () => {
         },
       }),
     );
-    scene.change({ opening: 'recover' });
-    const call = scene.call('read');
-    scene.run(60);
-    const { failures, note, phase } = scene.record();
+    harness.change({ opening: 'recover' });
+    const call = harness.call('read');
+    harness.run(60);
+    const { failures, note, phase } = harness.record();
     assert.deepEqual([failures, phase], [1, 'opening']);
     assert.match(note, /no way/);
-    assert.deepEqual([scene.logs.length, scene.log.isClosed], [1, true]);
-    assert.equal(codeOf(call), 'none', 'it waits for whoever opens it next');
-    scene.load(plain);
-    scene.change({ fence: fenceOf(1, 2) });
-    scene.run();
+    assert.deepEqual([harness.logs.length, harness.log.isClosed], [1, true]);
+    assert.equal(codeOf(call), 'none', 'the call waits for the next owner');
+    harness.load(plain);
+    harness.change({ fence: fenceOf(1, 2) });
+    harness.run();
     assert.equal(valueOf(call), null);
   });
 
-  it('that fails because there is no majority is tried again', () => {
-    const scene = new HostingHarness(plain);
-    scene.openFails = failure('NO_QUORUM');
-    scene.change({});
-    scene.run(100);
-    scene.openFails = undefined;
-    scene.run(1_000);
-    assert.equal(valueOf(scene.call('read')), null);
-    assert.equal(scene.record().failures, 0);
+  it('that fails for lack of a quorum is retried', () => {
+    const harness = new HostingHarness(plain);
+    harness.openFails = failure('NO_QUORUM');
+    harness.change({});
+    harness.run(100);
+    harness.openFails = undefined;
+    harness.run(1_000);
+    assert.equal(valueOf(harness.call('read')), null);
+    assert.equal(harness.record().failures, 0);
   });
 
   it('of damaged rows is refused', () => {
-    const scene = new HostingHarness(plain);
-    scene.disk(0).set('tname', new Uint8Array([7]));
-    scene.change({ opening: 'recover' });
-    scene.run();
-    assert.equal(scene.record().failures, 1);
-    assert.equal(scene.host.lowestOpen(scene.pool), undefined);
+    const harness = new HostingHarness(plain);
+    harness.disk(0).set('tname', new Uint8Array([7]));
+    harness.change({ opening: 'recover' });
+    harness.run();
+    assert.equal(harness.record().failures, 1);
+    assert.equal(harness.host.lowestOpen(harness.pool), undefined);
   });
 });
 
 describe('closing', () => {
-  it('is at once when somebody else owns it: those who wait look elsewhere, those who ran send again', () => {
-    const scene = new HostingHarness(plain);
-    scene.open();
-    scene.commitsEnd = false;
-    const add = scene.call('add', [1]);
-    scene.change({ owner: { node: other, generation: 1 }, fence: fenceOf(2, 1) });
+  it('happens at once when another node owns the container: waiting calls get STALE_TABLE, started ones FENCED', () => {
+    const harness = new HostingHarness(plain);
+    harness.open();
+    harness.commitsEnd = false;
+    const add = harness.call('add', [1]);
+    harness.change({ owner: { node: other, generation: 1 }, fence: fenceOf(2, 1) });
     assert.equal(codeOf(add), 'FENCED');
-    assert.equal(codeOf(scene.call('read')), 'STALE_TABLE');
-    scene.run();
-    assert.equal(scene.log.isClosed, true);
-    assert.deepEqual(scene.host.containers(), []);
-    assert.equal(scene.events.at(-1)?.kind, 'closed');
+    assert.equal(codeOf(harness.call('read')), 'STALE_TABLE');
+    harness.run();
+    assert.equal(harness.log.isClosed, true);
+    assert.deepEqual(harness.host.containers(), []);
+    assert.equal(harness.events.at(-1)?.kind, 'closed');
   });
 
-  it('answers those who wait for an opening that is not ours any more', () => {
-    const scene = new HostingHarness(plain);
-    scene.holdLogs = true;
-    scene.change({});
-    const call = scene.call('read');
-    scene.run();
-    scene.change({ owner: { node: other, generation: 1 }, fence: fenceOf(2, 1) });
+  it('replies to calls that wait for an opening when the container has another owner', () => {
+    const harness = new HostingHarness(plain);
+    harness.delayLogs = true;
+    harness.change({});
+    const call = harness.call('read');
+    harness.run();
+    harness.change({ owner: { node: other, generation: 1 }, fence: fenceOf(2, 1) });
     assert.equal(codeOf(call), 'STALE_TABLE');
-    for (const open of scene.heldLogs) open();
-    scene.run();
-    assert.equal(scene.log.isClosed, true, 'a log that comes late is closed');
+    for (const open of harness.delayedLogs) open();
+    harness.run();
+    assert.equal(harness.log.isClosed, true, 'a log that opens late is closed');
   });
 
-  it('aborts what runs', () => {
+  it('aborts running calls', () => {
     let ctx: Context | undefined;
-    const scene = new HostingHarness(
+    const harness = new HostingHarness(
       module('m', { methods: { wait: (given) => ((ctx = given), given.signal, new Promise(() => {})) } }),
     );
-    scene.open();
-    const call = scene.call('wait');
-    scene.remove();
+    harness.open();
+    const call = harness.call('wait');
+    harness.remove();
     assert.equal(codeOf(call), 'FENCED');
     assert.equal(ctx?.signal.aborted, true);
-    assert.throws(() => ctx?.state.set('a', 1), /the call is over/);
+    assert.throws(() => ctx?.state.set('a', 1), /the call has ended/);
   });
 
-  it('and opening under a higher fence keeps what is committed and those who wait', () => {
-    const scene = new HostingHarness(plain);
-    scene.open();
-    const add = scene.call('add', [1], { counter: 1 });
-    scene.run();
+  it('and opening under a higher fence keeps committed state and waiting calls', () => {
+    const harness = new HostingHarness(plain);
+    harness.open();
+    const add = harness.call('add', [1], { counter: 1 });
+    harness.run();
     assert.equal(valueOf(add), 1);
-    scene.change({ fence: fenceOf(1, 2), opening: 'recover', phase: 'opening' });
-    const read = scene.call('read');
-    const again = scene.call('add', [1], { counter: 1 });
+    harness.change({ fence: fenceOf(1, 2), opening: 'recover', phase: 'opening' });
+    const read = harness.call('read');
+    const again = harness.call('add', [1], { counter: 1 });
     assert.equal(codeOf(read), 'none');
-    scene.run();
+    harness.run();
     assert.deepEqual([valueOf(read), valueOf(again)], [1, 1]);
-    assert.equal(scene.logs.length, 2);
+    assert.equal(harness.logs.length, 2);
     assert.deepEqual(
-      scene.events.map(({ kind }) => kind),
+      harness.events.map(({ kind }) => kind),
       ['opened', 'closed', 'opened'],
     );
   });
 
-  it('does not open what belongs to an earlier life of this node, or a record of an older fence', () => {
-    const scene = new HostingHarness(plain);
-    scene.change({ owner: { node: self.id, generation: self.generation - 1 } });
-    scene.run();
-    assert.equal(scene.logs.length, 0);
-    scene.open({ owner, fence: fenceOf(2, 2) });
-    scene.change({ fence: fenceOf(1, 1) });
-    scene.run();
-    assert.equal(scene.logs.length, 1);
+  it('does not open a container of an earlier generation of this node, or under an older fence', () => {
+    const harness = new HostingHarness(plain);
+    harness.change({ owner: { node: self.id, generation: self.generation - 1 } });
+    harness.run();
+    assert.equal(harness.logs.length, 0);
+    harness.open({ owner, fence: fenceOf(2, 2) });
+    harness.change({ fence: fenceOf(1, 1) });
+    harness.run();
+    assert.equal(harness.logs.length, 1);
   });
 
-  it('because the log is lost is told to the leader, who does not take it for a new one', () => {
-    const scene = new HostingHarness(plain);
-    scene.open();
-    scene.call('add', [1]);
-    scene.run();
-    scene.log.lost('the disk is gone');
-    scene.run();
-    const { phase, opening, failures, note } = scene.record();
+  it('after the loss of the log is reported to the leader, and the container is not new any more', () => {
+    const harness = new HostingHarness(plain);
+    harness.open();
+    harness.call('add', [1]);
+    harness.run();
+    harness.log.lost('the disk is gone');
+    harness.run();
+    const { phase, opening, failures, note } = harness.record();
     assert.deepEqual([phase, opening, failures, note], ['opening', 'recover', 1, 'the disk is gone']);
-    const read = scene.call('read');
-    scene.run(100);
+    const read = harness.call('read');
+    harness.run(100);
     assert.equal(codeOf(read), 'none');
-    scene.change({ fence: fenceOf(1, 2) });
-    scene.run();
+    harness.change({ fence: fenceOf(1, 2) });
+    harness.run();
     assert.equal(valueOf(read), 1);
   });
 
-  it("blames nobody any more once the container is another node's", () => {
-    const scene = new HostingHarness(plain);
-    scene.open();
-    scene.amendFails = failure('DEADLINE');
-    scene.log.lost('the disk is gone');
-    scene.run(5_000);
-    scene.change({ owner: { node: other, generation: 1 }, fence: fenceOf(2, 1) });
-    scene.amendFails = undefined;
-    scene.run(60_000);
-    assert.equal(scene.record().failures, 0);
+  it('records no failure once the container has another owner', () => {
+    const harness = new HostingHarness(plain);
+    harness.open();
+    harness.updateFails = failure('DEADLINE');
+    harness.log.lost('the disk is gone');
+    harness.run(5_000);
+    harness.change({ owner: { node: other, generation: 1 }, fence: fenceOf(2, 1) });
+    harness.updateFails = undefined;
+    harness.run(60_000);
+    assert.equal(harness.record().failures, 0);
   });
 });

@@ -5,7 +5,7 @@ import { isRemusterError } from '../../base/errors.ts';
 import { decodeValue } from '../../messages/codec/value.ts';
 import { type Context, module } from '../module.ts';
 import {
-  type PendingCall,
+  type StartedCall,
   codeOf,
   other,
   HostingHarness,
@@ -57,12 +57,12 @@ function flowing() {
       },
     },
   });
-  const scene = new HostingHarness(definition, { readersMax: 2 });
-  scene.open();
-  return { scene, seen, contexts };
+  const harness = new HostingHarness(definition, { readersMax: 2 });
+  harness.open();
+  return { harness, seen, contexts };
 }
 
-function flowOf({ outcome }: PendingCall): AsyncIterator<Uint8Array> {
+function flowOf({ outcome }: StartedCall): AsyncIterator<Uint8Array> {
   assert.ok(outcome?.ok === true && 'stream' in outcome.value);
   return outcome.value.stream[Symbol.asyncIterator]();
 }
@@ -76,21 +76,21 @@ function isCode(code: Parameters<typeof isRemusterError>[1]): (error: unknown) =
   return (error) => isRemusterError(error, code);
 }
 
-describe('a flow', () => {
-  it('gives item after item and ends', async () => {
-    const { scene, seen } = flowing();
-    const flow = flowOf(scene.call('count', [2]));
+describe('a result stream', () => {
+  it('yields item after item and ends', async () => {
+    const { harness, seen } = flowing();
+    const flow = flowOf(harness.call('count', [2]));
     assert.deepEqual(
       [await nextOf(flow), await nextOf(flow), await nextOf(flow), await nextOf(flow)],
       [1, 2, 'over', 'over'],
     );
     assert.deepEqual(seen, ['over']);
-    assert.equal(scene.host.load().calls, 0);
+    assert.equal(harness.host.load().calls, 0);
   });
 
-  it('ends when its reader has enough', async () => {
-    const { scene, seen } = flowing();
-    const flow = flowOf(scene.call('count', [1_000]));
+  it('ends when its reader stops', async () => {
+    const { harness, seen } = flowing();
+    const flow = flowOf(harness.call('count', [1_000]));
     await nextOf(flow);
     await flow.return?.();
     await settle();
@@ -98,60 +98,63 @@ describe('a flow', () => {
     assert.equal(await nextOf(flow), 'over');
   });
 
-  it('ends with an error when its caller cancels, its time is over or the container closes, even if it does not listen', async () => {
+  it('fails on cancellation, deadline or close, even if its method ignores the signal', async () => {
     for (const [end, code] of [
-      [(_scene: HostingHarness, asked: PendingCall) => asked.cancel(), 'CANCELLED'],
-      [(scene: HostingHarness) => scene.run(30_000), 'DEADLINE'],
-      [(scene: HostingHarness) => scene.remove(), 'FENCED'],
-      [(scene: HostingHarness) => scene.change({ move: { to: other, cause: 'admin', step: 'handing' } }), 'PLUGGED'],
+      [(_scene: HostingHarness, started: StartedCall) => started.cancel(), 'CANCELLED'],
+      [(harness: HostingHarness) => harness.run(30_000), 'DEADLINE'],
+      [(harness: HostingHarness) => harness.remove(), 'FENCED'],
+      [
+        (harness: HostingHarness) => harness.change({ move: { to: other, cause: 'admin', step: 'handing' } }),
+        'PLUGGED',
+      ],
     ] as const) {
-      const { scene, contexts } = flowing();
-      const asked = scene.call('follow');
-      const flow = flowOf(asked);
+      const { harness, contexts } = flowing();
+      const started = harness.call('follow');
+      const flow = flowOf(started);
       assert.equal(await nextOf(flow), 0);
       const next = assert.rejects(nextOf(flow), isCode(code));
-      end(scene, asked);
+      end(harness, started);
       await next;
       await assert.rejects(nextOf(flow), isCode(code));
       assert.equal(contexts[0]?.signal.aborted, true);
-      assert.equal(asked.times, 1);
+      assert.equal(started.times, 1);
     }
   });
 
-  it('holds an item back until what it saw is committed', async () => {
-    const { scene } = flowing();
-    scene.commitsEnd = false;
-    scene.call('set', [5]);
-    const flow = flowOf(scene.call('look'));
+  it('delays an item until what it has read is committed', async () => {
+    const { harness } = flowing();
+    harness.commitsEnd = false;
+    harness.call('set', [5]);
+    const flow = flowOf(harness.call('look'));
     let item: unknown;
     const reading = nextOf(flow).then((value) => (item = value));
     await settle();
     assert.equal(item, undefined);
-    scene.log.end();
+    harness.log.end();
     await reading;
     assert.equal(item, 5);
     await flow.return?.();
   });
 
-  it('gives nothing without the lease', async () => {
-    const { scene } = flowing();
-    const flow = flowOf(scene.call('look'));
+  it('yields nothing without the lease', async () => {
+    const { harness } = flowing();
+    const flow = flowOf(harness.call('look'));
     assert.equal(await nextOf(flow), 0);
-    scene.leaseEndsSilently();
+    harness.leaseEndsSilently();
     await assert.rejects(nextOf(flow), isCode('NO_QUORUM'));
   });
 
-  it('tells what its method threw', async () => {
-    const { scene } = flowing();
-    const flow = flowOf(scene.call('fails'));
+  it('fails with the error that its method threw', async () => {
+    const { harness } = flowing();
+    const flow = flowOf(harness.call('fails'));
     assert.equal(await nextOf(flow), 1);
     await assert.rejects(nextOf(flow), /broken/);
   });
 
-  it('counts as a reader until it is over', async () => {
-    const { scene } = flowing();
-    const flows = [scene.call('follow'), scene.call('follow')].map(flowOf);
-    const third = scene.call('count', [1]);
+  it('takes a read slot until it ends', async () => {
+    const { harness } = flowing();
+    const flows = [harness.call('follow'), harness.call('follow')].map(flowOf);
+    const third = harness.call('count', [1]);
     assert.equal(codeOf(third), 'none');
     await flows[0]?.return?.();
     assert.equal(await nextOf(flowOf(third)), 1);
@@ -159,9 +162,9 @@ describe('a flow', () => {
   });
 
   it('comes from readonly methods only', () => {
-    const { scene } = flowing();
-    const call = scene.call('wrong');
-    scene.run();
+    const { harness } = flowing();
+    const call = harness.call('wrong');
+    harness.run();
     assert.equal(codeOf(call), 'CALL_FAILED');
   });
 });
@@ -169,21 +172,21 @@ describe('a flow', () => {
 describe('a call of another container', () => {
   const target = module('other', { methods: { hello: (_ctx: Context, name: string) => `hello ${name}` } });
 
-  it('has no more time than the call that makes it, and ends with it', async () => {
+  it('has no more time than the outer call, and ends with it', async () => {
     const made: unknown[] = [];
     let signal: AbortSignal | undefined;
-    const scene = new HostingHarness(
+    const harness = new HostingHarness(
       module('m', {
         methods: {
           ask: async (ctx, timeoutMs?: number) => {
             const pool = ctx.call(target, 'others');
-            const asked = timeoutMs === undefined ? pool : pool.with({ timeoutMs });
-            return asked.id(3).hello('you');
+            const started = timeoutMs === undefined ? pool : pool.with({ timeoutMs });
+            return started.id(3).hello('you');
           },
         },
       }),
     );
-    scene.session = {
+    harness.session = {
       call: (call, options) => {
         signal = options.signal;
         made.push([call, options.timeoutMs]);
@@ -192,15 +195,15 @@ describe('a call of another container', () => {
         });
       },
     };
-    scene.open();
-    const ask = scene.call('ask', [], { remainingMs: 700 });
+    harness.open();
+    const ask = harness.call('ask', [], { remainingMs: 700 });
     const hello = { pool: 'others', method: 'hello', args: ['you'], route: { id: 3 }, isFanOut: false };
     assert.deepEqual(made, [[hello, 700]]);
     ask.cancel();
     assert.equal(signal?.aborted, true);
     await settle();
     for (const timeoutMs of [100, 900]) {
-      scene.call('ask', [timeoutMs], { remainingMs: 700 }).cancel();
+      harness.call('ask', [timeoutMs], { remainingMs: 700 }).cancel();
       await settle();
     }
     assert.deepEqual(
@@ -209,14 +212,14 @@ describe('a call of another container', () => {
     );
   });
 
-  it('cannot be made after the end', async () => {
+  it('is refused after the end of the outer call', async () => {
     let ctx: Context | undefined;
-    const scene = new HostingHarness(module('m', { methods: { keep: (given) => void (ctx = given) } }));
-    scene.open();
-    const keep = scene.call('keep');
-    scene.run();
+    const harness = new HostingHarness(module('m', { methods: { keep: (given) => void (ctx = given) } }));
+    harness.open();
+    const keep = harness.call('keep');
+    harness.run();
     assert.equal(valueOf(keep), undefined);
-    assert.throws(() => ctx?.call(target, 'others').id(1).hello('x'), /the call is over/);
+    assert.throws(() => ctx?.call(target, 'others').id(1).hello('x'), /the call has ended/);
     await settle();
   });
 });

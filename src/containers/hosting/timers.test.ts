@@ -35,127 +35,127 @@ function timed(limits = {}) {
       sneak: { readonly: true, run: (ctx) => ctx.timers.set('x', 1, 'fire') },
     },
   });
-  const scene = new HostingHarness(definition, limits);
-  scene.open();
-  return { scene, fired, firedAtMs, errors };
+  const harness = new HostingHarness(definition, limits);
+  harness.open();
+  return { harness, fired, firedAtMs, errors };
 }
 
 describe('a timer', () => {
   it('runs once, when it is due, with its arguments, and is gone', () => {
-    const { scene, fired } = timed();
-    scene.call('set', ['t', 1_000, 'x', { y: 1 }]);
-    scene.run(999);
+    const { harness, fired } = timed();
+    harness.call('set', ['t', 1_000, 'x', { y: 1 }]);
+    harness.run(999);
     assert.deepEqual(fired, []);
-    assert.equal(scene.disk(0).has('tt'), true);
-    scene.run(1);
+    assert.equal(harness.disk(0).has('tt'), true);
+    harness.run(1);
     assert.deepEqual(fired, [[1_000, 'x', { y: 1 }]]);
-    scene.run(100_000);
+    harness.run(100_000);
     assert.equal(fired.length, 1);
-    assert.equal(scene.disk(0).has('tt'), false);
-    assert.equal(valueOf(scene.call('fired')), 1);
+    assert.equal(harness.disk(0).has('tt'), false);
+    assert.equal(valueOf(harness.call('fired')), 1);
   });
 
   it('is replaced by one of the same name, and can be cancelled', () => {
-    const { scene, fired } = timed();
-    scene.call('set', ['t', 1_000, 'first']);
-    scene.call('set', ['t', 2_000, 'second']);
-    scene.call('set', ['u', 1_500, 'never']);
-    scene.call('cancel', ['u']);
-    scene.run(5_000);
+    const { harness, fired } = timed();
+    harness.call('set', ['t', 1_000, 'first']);
+    harness.call('set', ['t', 2_000, 'second']);
+    harness.call('set', ['u', 1_500, 'never']);
+    harness.call('cancel', ['u']);
+    harness.run(5_000);
     assert.deepEqual(fired, [[2_000, 'second']]);
   });
 
-  it('may set itself anew', () => {
-    const { scene, fired } = timed();
-    scene.call('setAgain');
-    scene.run(1_000);
+  it('may set itself again', () => {
+    const { harness, fired } = timed();
+    harness.call('setAgain');
+    harness.run(1_000);
     assert.equal(fired.length, 4);
   });
 
   it('of a call that failed does not exist', () => {
-    const { scene, fired } = timed();
-    scene.call('setAndFail');
-    scene.run(1_000);
+    const { harness, fired } = timed();
+    harness.call('setAndFail');
+    harness.run(1_000);
     assert.deepEqual(fired, []);
-    assert.equal(codeOf(scene.call('sneak')), 'CALL_FAILED');
+    assert.equal(codeOf(harness.call('sneak')), 'CALL_FAILED');
   });
 
-  it('survives a move, and is run late rather than never', () => {
-    const { scene, fired, firedAtMs } = timed();
-    scene.call('set', ['t', 1_000]);
-    scene.call('set', ['u', 500_000]);
-    scene.run();
-    scene.change({ fence: fenceOf(1, 2), opening: 'recover', phase: 'opening', move: undefined });
-    scene.holdLogs = true;
-    scene.run(5_000);
+  it('survives a move, and runs late rather than never', () => {
+    const { harness, fired, firedAtMs } = timed();
+    harness.call('set', ['t', 1_000]);
+    harness.call('set', ['u', 500_000]);
+    harness.run();
+    harness.change({ fence: fenceOf(1, 2), opening: 'recover', phase: 'opening', move: undefined });
+    harness.delayLogs = true;
+    harness.run(5_000);
     assert.deepEqual(fired, []);
-    scene.holdLogs = false;
-    for (const open of scene.heldLogs) open();
-    scene.run();
+    harness.delayLogs = false;
+    for (const open of harness.delayedLogs) open();
+    harness.run();
     assert.deepEqual(fired, [[5_000]]);
-    scene.run(600_000);
+    harness.run(600_000);
     assert.deepEqual(firedAtMs, [5_000, 500_000]);
   });
 
-  it('whose removal is not committed when the container moves runs again, and its effect is there once', () => {
-    const { scene, fired } = timed();
-    scene.call('set', ['t', 1_000]);
-    scene.run();
-    scene.commitsEnd = false;
-    scene.run(1_000);
+  it('runs again if its removal was not committed when the container moved, and takes effect once', () => {
+    const { harness, fired } = timed();
+    harness.call('set', ['t', 1_000]);
+    harness.run();
+    harness.commitsEnd = false;
+    harness.run(1_000);
     assert.equal(fired.length, 1);
-    scene.commitsEnd = true;
-    scene.change({ fence: fenceOf(1, 2), opening: 'recover', phase: 'opening' });
-    scene.run();
-    scene.run(10);
+    harness.commitsEnd = true;
+    harness.change({ fence: fenceOf(1, 2), opening: 'recover', phase: 'opening' });
+    harness.run();
+    harness.run(10);
     assert.equal(fired.length, 2);
-    assert.equal(valueOf(scene.call('fired')), 1);
+    assert.equal(valueOf(harness.call('fired')), 1);
   });
 
-  it('whose method throws is tried again, later each time, and dropped in the end', () => {
-    const { scene, fired, errors } = timed({ timerAttemptsMax: 3, timerRetryMs: 1_000 });
+  it('whose method throws is retried with backoff and then dropped', () => {
+    const { harness, fired, errors } = timed({ timerAttemptsMax: 3, timerRetryMs: 1_000 });
     errors.push(new Error('a'));
-    scene.call('set', ['t', 0]);
-    scene.run(999);
+    harness.call('set', ['t', 0]);
+    harness.run(999);
     assert.equal(fired.length, 1);
-    scene.run(1);
+    harness.run(1);
     assert.equal(fired.length, 2);
-    assert.equal(valueOf(scene.call('fired')), 1, 'the first time changed nothing');
+    assert.equal(valueOf(harness.call('fired')), 1, 'the failed run changed nothing');
     errors.push(new Error('b'), new Error('c'), new Error('d'));
-    scene.call('set', ['t', 0]);
-    scene.run(20_000);
+    harness.call('set', ['t', 0]);
+    harness.run(20_000);
     assert.equal(fired.length, 5);
-    assert.equal(scene.disk(0).has('tt'), false);
-    assert.ok(scene.lines.some(({ level, message }) => level === 'error' && message.includes('dropped')));
+    assert.equal(harness.disk(0).has('tt'), false);
+    assert.ok(harness.lines.some(({ level, message }) => level === 'error' && message.includes('dropped')));
   });
 
-  it('that names no method is dropped as well; others do not wait for it', () => {
-    const { scene, fired } = timed();
-    scene.call('setWrong', [10]);
-    scene.call('set', ['t', 20]);
-    scene.run(100);
+  it('with an unknown method is dropped too, and delays no other timer', () => {
+    const { harness, fired } = timed();
+    harness.call('setWrong', [10]);
+    harness.call('set', ['t', 20]);
+    harness.run(100);
     assert.equal(fired.length, 1);
-    scene.run(400_000);
-    assert.equal(scene.disk(0).has('twrong'), false);
+    harness.run(400_000);
+    assert.equal(harness.disk(0).has('twrong'), false);
   });
 
   it('waits for the lease', () => {
-    const { scene, fired } = timed();
-    scene.call('set', ['t', 1_000]);
-    scene.run();
-    scene.lease(false);
-    scene.run(10_000);
+    const { harness, fired } = timed();
+    harness.call('set', ['t', 1_000]);
+    harness.run();
+    harness.lease(false);
+    harness.run(10_000);
     assert.deepEqual(fired, []);
-    scene.lease(true);
-    scene.run();
+    harness.lease(true);
+    harness.run();
     assert.equal(fired.length, 1);
   });
 
   it('has bounds', () => {
-    const { scene } = timed({ timersMax: 2, timerArgsBytesMax: 100 });
+    const { harness } = timed({ timersMax: 2, timerArgsBytesMax: 100 });
     for (const name of ['a', 'b', 'a']) {
-      const set = scene.call('set', [name, 1_000]);
-      scene.run();
+      const set = harness.call('set', [name, 1_000]);
+      harness.run();
       assert.equal(codeOf(set), 'ok');
     }
     for (const [args, code] of [
@@ -164,16 +164,16 @@ describe('a timer', () => {
       [['', 1], 'BAD_ARGUMENT'],
       [['a', Number.NaN], 'BAD_ARGUMENT'],
     ] as const) {
-      const set = scene.call('set', args);
-      scene.run();
+      const set = harness.call('set', args);
+      harness.run();
       assert.equal(codeOf(set), code);
     }
   });
 
-  it('by the hundred are all run', () => {
-    const { scene, fired } = timed();
-    for (let n = 0; n < 350; n++) scene.call('set', [`t${n}`, n % 7]);
-    scene.run(100);
+  it('runs even among hundreds that are due at once', () => {
+    const { harness, fired } = timed();
+    for (let n = 0; n < 350; n++) harness.call('set', [`t${n}`, n % 7]);
+    harness.run(100);
     assert.equal(fired.length, 350);
   });
 });

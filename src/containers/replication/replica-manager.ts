@@ -393,7 +393,7 @@ export class ReplicaManager implements ContainerReplication {
     try {
       run();
     } catch (error) {
-      this.#ports.halted(error);
+      this.#ports.onHalt(error);
     }
   }
 }

@@ -16,7 +16,7 @@ export type ReplicationPorts = {
   /** That generation of the node has certainly ended: no commit needs to wait for it. */
   readonly isGone?: (node: NodeId, generation: number) => boolean;
   readonly emit: (event: ReplicationEvent) => void;
-  readonly halted: (error: unknown) => void;
+  readonly onHalt: (error: unknown) => void;
 };
 
 export type ReplicationMetrics = Readonly<ReplicationCounters> & {

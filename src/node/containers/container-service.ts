@@ -230,7 +230,7 @@ export class ContainerService {
     const { clock, files } = this.#ports;
     const { registry, identity: self } = this.#context;
     return new AddressTableHost(
-      { registry, clock, files, self, emit: this.#emitter(''), halted: (error) => this.#reports.onHalt(error) },
+      { registry, clock, files, self, emit: this.#emitter(''), onHalt: (error) => this.#reports.onHalt(error) },
       {
         changed: (change) => this.#onContainerChanged(change),
         confirmed: () => this.#onTableConfirmed(),
@@ -277,8 +277,8 @@ export class ContainerService {
   #openWorkerParts(store: RowStore, options: ContainerValues): WorkerParts {
     const { clock, streams, random, log, modules } = this.#ports;
     const { identity: self, registry, leader, managers, onLeaderHint, grant, members } = this.#context;
-    const halted = (error: unknown): void => this.#reports.onHalt(error);
-    const common = { clock, self, halted };
+    const onHalt = (error: unknown): void => this.#reports.onHalt(error);
+    const common = { clock, self, onHalt };
     const lease = new ServingLeaseHost(
       {
         clock,
@@ -289,7 +289,7 @@ export class ContainerService {
         onLeaderNotice: onLeaderHint,
         grant,
         self,
-        onHalt: halted,
+        onHalt,
       },
       options.servingLeaseMs,
     );
@@ -313,7 +313,7 @@ export class ContainerService {
         lease,
         replication: replicas,
         modules,
-        tell: this.#emitter('container.'),
+        emit: this.#emitter('container.'),
       },
       session: (name) => this.calls.session(name),
       nodeInfo: (id) => nodeInfo(members.get(id)?.entry),

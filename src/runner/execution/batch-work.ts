@@ -10,7 +10,8 @@ import type { CheckedBatch } from '../definition/checked-workflow.ts';
 import { AuthorContext } from './author-context.ts';
 import { FailureCollector } from './failure-collector.ts';
 import type { RunScope } from './run-scope.ts';
-import { isThenable, thrownMessage } from './user-errors.ts';
+import { isThenable } from '../../base/thenable.ts';
+import { thrownMessage } from './user-errors.ts';
 
 /** The items of a unit: places among all, from `from` on, and what they are unless they are numbers. */
 export type UnitItems = {

@@ -71,7 +71,3 @@ export function describeThrown(thrown: unknown): string {
   const place = thrownLocation(thrown);
   return place === '' ? thrownMessage(thrown) : `${thrownMessage(thrown)} (${place})`;
 }
-
-export function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
-}

@@ -1,6 +1,6 @@
 /**
- * A node around hosting, with everything under the hands of a test: time, the lease, the endings of commits and of
- * changes of records. What was committed stays on the scene's disk, so that a container can be opened again.
+ * A node around hosting in which the test controls time, the lease, and the outcomes of commits and record updates.
+ * Committed rows stay on the disk of the harness, so that a container can be opened again.
  */
 import assert from 'node:assert/strict';
 
@@ -30,31 +30,31 @@ export const other = nodeIdFrom(new Uint8Array(16).fill(2));
 
 export type Commit = { readonly writes: readonly StoreWrite[]; readonly done: Done<void> };
 
-/** The log of one opening, as the scene sees it. */
+/** The log of one activation. */
 export class FakeContainerLog implements ContainerLog {
   readonly commits: Commit[] = [];
   readonly lost: (reason: string) => void;
   readonly fence: Fence;
   isClosed = false;
-  readonly #scene: HostingHarness;
+  readonly #harness: HostingHarness;
   readonly #container: number;
 
-  constructor(scene: HostingHarness, change: ContainerChange, lost: (reason: string) => void) {
-    this.#scene = scene;
+  constructor(harness: HostingHarness, change: ContainerChange, lost: (reason: string) => void) {
+    this.#harness = harness;
     this.#container = change.container;
     this.fence = change.record?.fence ?? fenceOf(0, 0);
     this.lost = lost;
   }
 
   commit(writes: readonly StoreWrite[], done: Done<void>): void {
-    assert(!this.isClosed, 'nothing is committed to a closed log');
+    assert(!this.isClosed, 'a closed log accepts no commit');
     this.commits.push({ writes, done });
-    if (this.#scene.commitsEnd) this.#scene.timeline.after(0, () => this.end());
+    if (this.#harness.commitsEnd) this.#harness.timeline.after(0, () => this.end());
   }
 
   close(done: Done<void>): void {
     this.isClosed = true;
-    this.#scene.timeline.after(0, () => done(success(undefined)));
+    this.#harness.timeline.after(0, () => done(success(undefined)));
   }
 
   /** Ends the oldest commit. */
@@ -65,13 +65,13 @@ export class FakeContainerLog implements ContainerLog {
     commit.done(outcome);
   }
 
-  /** The oldest commits reach the disk, and nobody ever hears of it. */
+  /** The oldest commits reach the disk without an acknowledgement. */
   applyUnacknowledged(count: number): void {
     for (const commit of this.commits.splice(0).slice(0, count)) this.#apply(commit);
   }
 
   #apply({ writes }: Commit): void {
-    const disk = this.#scene.disk(this.#container);
+    const disk = this.#harness.disk(this.#container);
     for (const { key, value } of writes) {
       if (value === null) disk.delete(key);
       else disk.set(key, value);
@@ -79,13 +79,13 @@ export class FakeContainerLog implements ContainerLog {
   }
 }
 
-export type PendingCall = {
+export type StartedCall = {
   outcome: Outcome<CallOutput> | undefined;
   times: number;
   cancel: Cancel;
 };
 
-type CallWords = {
+type CallFields = {
   readonly session?: string;
   readonly counter?: number;
   readonly lowestPending?: number;
@@ -104,19 +104,19 @@ export class HostingHarness {
   readonly host: ContainerHost;
   readonly pool: KnownPool;
   session: CallSession = { call: () => Promise.reject(new Error('no session')) };
-  /** Commits end by themselves. */
+  /** Commits complete by themselves. */
   commitsEnd = true;
-  /** What an `amend` ends with instead of being done; undefined: it is done. */
-  amendFails: Outcome<never> | undefined;
+  /** The outcome of record updates; undefined: they succeed. */
+  updateFails: Outcome<never> | undefined;
   openFails: Outcome<never> | undefined;
-  /** Openings of logs wait for `openLogs`. */
-  holdLogs = false;
-  heldLogs: (() => void)[] = [];
+  /** Openings of logs wait in `delayedLogs`. */
+  delayLogs = false;
+  delayedLogs: (() => void)[] = [];
   wallOffsetMs = 1_700_000_000_000;
   module: ModuleDefinition | undefined;
   #holds = true;
   #revision = 1;
-  /** Of calls that name none: far from those that do. */
+  /** Counter of calls without an explicit one, far from explicit ones. */
   #counter = 1_000;
   readonly #leaseWatchers = new Set<(holds: boolean) => void>();
   readonly #moduleWatchers = new Set<() => void>();
@@ -138,21 +138,21 @@ export class HostingHarness {
         random: new Random('hosting'),
         log: (level, message) => this.lines.push({ level, message }),
         lease: { holds: () => this.#holds, watch: (changed) => watched(this.#leaseWatchers, changed) },
-        replication: this.#copies(),
+        replication: this.#replication(),
         modules: {
           get: (name, version) => (name === 'm' && version === 0 ? this.module : undefined),
           watch: (changed) => watched(this.#moduleWatchers, changed),
         },
         session: () => this.session,
         nodeInfo: (id) => ({ id, name: id === other ? 'n2' : 'n1', containers: 0 }),
-        tell: (event) => this.events.push(event),
-        halted: (error) => this.halts.push(error),
+        emit: (event) => this.events.push(event),
+        onHalt: (error) => this.halts.push(error),
       },
       limits,
     );
   }
 
-  /** Of the last opening. */
+  /** The log of the last activation. */
   get log(): FakeContainerLog {
     return this.logs.at(-1) as FakeContainerLog;
   }
@@ -167,7 +167,7 @@ export class HostingHarness {
     return this.records.get(container) as ContainerRecord;
   }
 
-  /** Changes the record, and the host hears of it. */
+  /** Changes the record and reports it to the host. */
   change(change: Partial<ContainerRecord>, container = 0): void {
     this.records.set(container, { ...(this.records.get(container) ?? firstRecord), ...change });
     this.announce(container);
@@ -187,7 +187,7 @@ export class HostingHarness {
   open(change: Partial<ContainerRecord> = {}, container = 0): void {
     this.change(change, container);
     this.run();
-    assert.equal(this.host.lowestOpen(this.pool) === undefined, false, 'the container has opened');
+    assert.equal(this.host.lowestOpen(this.pool) === undefined, false, 'the container is open');
   }
 
   lease(holds: boolean): void {
@@ -195,7 +195,7 @@ export class HostingHarness {
     for (const watcher of this.#leaseWatchers) watcher(holds);
   }
 
-  /** The lease is over, but nobody has been told yet. */
+  /** The lease has expired, but its watchers are not called yet. */
   leaseEndsSilently(): void {
     this.#holds = false;
   }
@@ -205,10 +205,10 @@ export class HostingHarness {
     for (const watcher of this.#moduleWatchers) watcher();
   }
 
-  call(method: string, args: readonly unknown[] = [], words: CallWords = {}): PendingCall {
-    const counter = words.counter ?? ++this.#counter;
-    const asked: PendingCall = { outcome: undefined, times: 0, cancel: () => {} };
-    const { session = 'caller', container = 0, remainingMs = 30_000, lowestPending = 0 } = words;
+  call(method: string, args: readonly unknown[] = [], fields: CallFields = {}): StartedCall {
+    const counter = fields.counter ?? ++this.#counter;
+    const started: StartedCall = { outcome: undefined, times: 0, cancel: () => {} };
+    const { session = 'caller', container = 0, remainingMs = 30_000, lowestPending = 0 } = fields;
     const id = { session, generation: 1, counter };
     const call = {
       pool: this.pool,
@@ -219,14 +219,14 @@ export class HostingHarness {
       lowestPending,
       remainingMs,
     };
-    asked.cancel = this.host.call(call, (outcome) => {
-      asked.outcome = outcome;
-      asked.times += 1;
+    started.cancel = this.host.call(call, (outcome) => {
+      started.outcome = outcome;
+      started.times += 1;
     });
-    return asked;
+    return started;
   }
 
-  standing(counter: number, session = 'caller'): string {
+  callStatus(counter: number, session = 'caller'): string {
     return this.host.callStatus({ pool: this.pool, container: 0, id: { session, generation: 1, counter } });
   }
 
@@ -235,7 +235,7 @@ export class HostingHarness {
     this.timeline.runUntil(this.timeline.nowMs + forMs);
   }
 
-  #copies(): Pick<ContainerReplication, 'open' | 'updateRecord'> {
+  #replication(): Pick<ContainerReplication, 'open' | 'updateRecord'> {
     return {
       open: (change, lost, done) => {
         const open = (): void => {
@@ -245,11 +245,11 @@ export class HostingHarness {
           const entries = [...this.disk(change.container)].map(([key, value]) => ({ key, value }));
           done(success({ log, entries: entries.toSorted((a, b) => (a.key < b.key ? -1 : 1)) }));
         };
-        this.timeline.after(0, () => (this.holdLogs ? this.heldLogs.push(open) : open()));
+        this.timeline.after(0, () => (this.delayLogs ? this.delayedLogs.push(open) : open()));
       },
       updateRecord: ({ container }, fence, change, done) => {
         this.timeline.after(0, () => {
-          if (this.amendFails !== undefined) return done(this.amendFails);
+          if (this.updateFails !== undefined) return done(this.updateFails);
           const record = this.records.get(container);
           if (record?.fence !== fence || record.owner?.node !== self.id) return done(failure('FENCED'));
           const next = change(record);
@@ -292,19 +292,19 @@ const firstRecord: ContainerRecord = {
 };
 
 /** The decoded result; fails when there is none. */
-export function valueOf({ outcome }: PendingCall): unknown {
-  assert.ok(outcome !== undefined, 'it has not been answered');
+export function valueOf({ outcome }: StartedCall): unknown {
+  assert.ok(outcome !== undefined, 'the call has no reply yet');
   if (!outcome.ok) throw outcome.error;
   assert.ok('value' in outcome.value);
   return decodeValue(outcome.value.value);
 }
 
-export function codeOf({ outcome }: PendingCall): string {
+export function codeOf({ outcome }: StartedCall): string {
   if (outcome === undefined) return 'none';
   return outcome.ok ? 'ok' : outcome.error.code;
 }
 
-/** Lets promises that are already settled have their way. */
+/** Runs the callbacks of promises that are already settled. */
 export async function settle(): Promise<void> {
   await new Promise((resolve) => setImmediate(resolve));
 }
@@ -314,7 +314,7 @@ function watched<T>(watchers: Set<T>, watcher: T): Cancel {
   return () => watchers.delete(watcher);
 }
 
-/** A promise in the hands of the test. */
+/** A promise that the test settles. */
 type Gate = { readonly promise: Promise<unknown>; open(value?: unknown): void; fail(error: Error): void };
 
 function gate(): Gate {
@@ -375,7 +375,7 @@ function counterModule() {
 /** An open counter. */
 export function opened(limits: Partial<HostingLimits> = {}) {
   const counter = counterModule();
-  const scene = new HostingHarness(counter.definition, limits);
-  scene.open();
-  return { scene, ...counter };
+  const harness = new HostingHarness(counter.definition, limits);
+  harness.open();
+  return { harness, ...counter };
 }

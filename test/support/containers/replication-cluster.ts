@@ -274,7 +274,7 @@ export class ReplicationTestCluster {
       addressOf: (other: NodeId): Address => ({ host: this.byId(other)?.name ?? '?', port: 1 }),
       isGone: (other: NodeId, lifeOf: number) => this.reportsDeadNodes && !this.#isAlive(other, lifeOf),
       emit: (event: ReplicationEvent) => node.events.push(event),
-      halted: (error: unknown) => {
+      onHalt: (error: unknown) => {
         throw error;
       },
     };

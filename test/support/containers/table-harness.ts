@@ -79,7 +79,7 @@ export class TableHarness {
           {
             ...{ registry: wrap(side), clock: ports.clock, files: ports.files, self: { id: node(200) } },
             emit: (event) => events.push(event),
-            halted: (error) => this.mistakes.push(error),
+            onHalt: (error) => this.mistakes.push(error),
           },
           {
             changed: (change) => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { Outcome } from '../../../src/base/errors.ts';
 import { fenceOf, fenceParts } from '../../../src/base/fence.ts';
-import { type HostingHarness, type PendingCall, opened, settle } from '../containers/hosting-harness.ts';
+import { type HostingHarness, type StartedCall, opened, settle } from '../containers/hosting-harness.ts';
 import { ReplicationTestCluster } from '../containers/replication-cluster.ts';
 import type { Ending, Place } from './place.ts';
 
@@ -28,19 +28,19 @@ function storedAtReplica(seed: string) {
   return { world, log, ended };
 }
 
-function stateOf(scene: HostingHarness): boolean {
-  return scene.disk(0).size > 0;
+function stateOf(harness: HostingHarness): boolean {
+  return harness.disk(0).size > 0;
 }
 
-function ending(scene: HostingHarness, { outcome }: PendingCall): Ending {
-  return { outcome, happened: stateOf(scene) };
+function ending(harness: HostingHarness, { outcome }: StartedCall): Ending {
+  return { outcome, happened: stateOf(harness) };
 }
 
 /** The same container under the next fence, from what is on its disk. */
-function reopen(scene: HostingHarness): void {
-  const { term, index } = fenceParts(scene.record().fence);
-  scene.change({ fence: fenceOf(term, index + 1), opening: 'restart', phase: 'opening' });
-  scene.run(10);
+function reopen(harness: HostingHarness): void {
+  const { term, index } = fenceParts(harness.record().fence);
+  harness.change({ fence: fenceOf(term, index + 1), opening: 'restart', phase: 'opening' });
+  harness.run(10);
 }
 
 export const containerPlaces: readonly Place[] = [
@@ -85,64 +85,64 @@ export const containerPlaces: readonly Place[] = [
     place: 'reply: the lease has ended when the commit is durable',
     says: 'maybe',
     run: () => {
-      const { scene } = opened();
-      scene.commitsEnd = false;
-      const call = scene.call('add', [1]);
-      scene.leaseEndsSilently();
-      scene.log.end();
-      return ending(scene, call);
+      const { harness } = opened();
+      harness.commitsEnd = false;
+      const call = harness.call('add', [1]);
+      harness.leaseEndsSilently();
+      harness.log.end();
+      return ending(harness, call);
     },
   },
   {
     place: 'reply: the lease ends while the commit is on its way',
     says: 'maybe',
     run: () => {
-      const { scene } = opened();
-      scene.commitsEnd = false;
-      const call = scene.call('add', [1]);
-      scene.lease(false);
-      scene.log.end();
-      return ending(scene, call);
+      const { harness } = opened();
+      harness.commitsEnd = false;
+      const call = harness.call('add', [1]);
+      harness.lease(false);
+      harness.log.end();
+      return ending(harness, call);
     },
   },
   {
     place: 'reply: the lease ends and returns while the method runs',
     says: 'maybe',
     run: async () => {
-      const { scene, gates } = opened();
-      const call = scene.call('addSlowly', [1]);
-      scene.lease(false);
-      scene.lease(true);
+      const { harness, gates } = opened();
+      const call = harness.call('addSlowly', [1]);
+      harness.lease(false);
+      harness.lease(true);
       gates[0]?.open();
       await settle();
-      scene.run(10);
-      return ending(scene, call);
+      harness.run(10);
+      return ending(harness, call);
     },
   },
   {
     place: 'reply: too many requests wait for a call that runs',
     says: 'maybe',
     run: async () => {
-      const { scene, gates } = opened({ waitersMax: 1 });
-      scene.call('addSlowly', [1], { counter: 1 });
-      const again = scene.call('addSlowly', [1], { counter: 1 });
+      const { harness, gates } = opened({ waitersMax: 1 });
+      harness.call('addSlowly', [1], { counter: 1 });
+      const again = harness.call('addSlowly', [1], { counter: 1 });
       gates[0]?.open();
       await settle();
-      scene.run(10);
-      return ending(scene, again);
+      harness.run(10);
+      return ending(harness, again);
     },
   },
   {
     place: 'reply: the lease ends before the call has its turn',
     says: 'no',
     run: async () => {
-      const { scene, gates } = opened();
-      scene.call('addSlowly', [1]);
-      const call = scene.call('add', [1]);
-      scene.lease(false);
+      const { harness, gates } = opened();
+      harness.call('addSlowly', [1]);
+      const call = harness.call('add', [1]);
+      harness.lease(false);
       gates[0]?.fail(new Error('no'));
       await settle();
-      scene.run(10);
+      harness.run(10);
       return { outcome: call.outcome, happened: false };
     },
   },
@@ -150,87 +150,87 @@ export const containerPlaces: readonly Place[] = [
     place: 'admission: the owner holds no lease',
     says: 'no',
     run: () => {
-      const { scene } = opened();
-      scene.lease(false);
-      return ending(scene, scene.call('add', [1]));
+      const { harness } = opened();
+      harness.lease(false);
+      return ending(harness, harness.call('add', [1]));
     },
   },
   {
     place: 'takeover: the container closes while the commit reaches the disk unheard',
     says: 'maybe',
     run: () => {
-      const { scene } = opened();
-      scene.commitsEnd = false;
-      const call = scene.call('add', [1]);
-      const { log } = scene;
+      const { harness } = opened();
+      harness.commitsEnd = false;
+      const call = harness.call('add', [1]);
+      const { log } = harness;
       log.applyUnacknowledged(1);
       log.lost('another owner');
-      scene.remove();
-      return ending(scene, call);
+      harness.remove();
+      return ending(harness, call);
     },
   },
   {
     place: 'takeover: another owner is named before the call has its turn',
     says: 'no',
     run: () => {
-      const { scene } = opened();
-      const blocked = scene.call('addSlowly', [1]);
-      const call = scene.call('add', [1]);
-      scene.remove();
+      const { harness } = opened();
+      const blocked = harness.call('addSlowly', [1]);
+      const call = harness.call('add', [1]);
+      harness.remove();
       assert.equal(blocked.outcome?.ok, false);
-      return ending(scene, call);
+      return ending(harness, call);
     },
   },
   {
     place: 'dedup hit: a refusal of the method is repeated',
     says: 'no',
     run: () => {
-      const { scene } = opened();
-      scene.call('refuse', [], { counter: 1 });
-      scene.run();
-      return { outcome: scene.call('refuse', [], { counter: 1 }).outcome, happened: false };
+      const { harness } = opened();
+      harness.call('refuse', [], { counter: 1 });
+      harness.run();
+      return { outcome: harness.call('refuse', [], { counter: 1 }).outcome, happened: false };
     },
   },
   {
     place: 'dedup hit after a restart: a refusal of the method is repeated',
     says: 'no',
     run: () => {
-      const { scene } = opened();
-      scene.call('refuse', [], { counter: 1 });
-      scene.run();
-      reopen(scene);
-      return { outcome: scene.call('refuse', [], { counter: 1 }).outcome, happened: false };
+      const { harness } = opened();
+      harness.call('refuse', [], { counter: 1 });
+      harness.run();
+      reopen(harness);
+      return { outcome: harness.call('refuse', [], { counter: 1 }).outcome, happened: false };
     },
   },
   {
     place: 'dedup trimmed: the call has run, and its answer is forgotten',
     says: 'maybe',
     run: () => {
-      const { scene } = opened({ dedupResultsMax: 1 });
-      for (const counter of [1, 2, 3]) scene.call('add', [1], { counter });
-      scene.run();
-      return ending(scene, scene.call('add', [1], { counter: 1 }));
+      const { harness } = opened({ dedupResultsMax: 1 });
+      for (const counter of [1, 2, 3]) harness.call('add', [1], { counter });
+      harness.run();
+      return ending(harness, harness.call('add', [1], { counter: 1 }));
     },
   },
   {
     place: 'dedup trimmed: the call has run, and its caller has said that it is over',
     says: 'maybe',
     run: () => {
-      const { scene } = opened();
-      for (const counter of [1, 2]) scene.call('add', [1], { counter, lowestPending: counter });
-      scene.run();
-      return ending(scene, scene.call('add', [1], { counter: 1 }));
+      const { harness } = opened();
+      for (const counter of [1, 2]) harness.call('add', [1], { counter, lowestPending: counter });
+      harness.run();
+      return ending(harness, harness.call('add', [1], { counter: 1 }));
     },
   },
   {
     place: 'restart: the call has run in a former life, and its answer is forgotten',
     says: 'maybe',
     run: () => {
-      const { scene } = opened({ dedupResultsMax: 1 });
-      for (const counter of [1, 2, 3]) scene.call('add', [1], { counter });
-      scene.run();
-      reopen(scene);
-      return ending(scene, scene.call('add', [1], { counter: 1 }));
+      const { harness } = opened({ dedupResultsMax: 1 });
+      for (const counter of [1, 2, 3]) harness.call('add', [1], { counter });
+      harness.run();
+      reopen(harness);
+      return ending(harness, harness.call('add', [1], { counter: 1 }));
     },
   },
 ];

@@ -13,27 +13,27 @@ export class ContainerContents {
   readonly state = new ContainerState();
   readonly timers = new TimerTable();
   readonly dedup: ExactlyOnce;
-  /** For all readonly methods. */
+  /** The view of all readonly methods. */
   readonly view = new ReadStateView(this.state);
 
   constructor(limits: HostingLimits) {
     this.dedup = new ExactlyOnce(limits);
   }
 
-  /** Throws MALFORMED when a row cannot be what was written. */
+  /** Throws MALFORMED for a row that this version cannot have written. */
   load(entries: readonly StateEntry[], nowMs: number): void {
     for (const { key, value } of entries) {
       const kind = key[0];
       if (kind === rowKinds.state) this.state.set(key.slice(1), value);
       else if (kind === rowKinds.timer) this.timers.load(key.slice(1), value);
       else if (kind === rowKinds.dedup) this.dedup.load(key, value, nowMs);
-      else throw new RemusterError('MALFORMED', `a row "${key.slice(0, 40)}" is of no known kind`);
+      else throw new RemusterError('MALFORMED', `the row "${key.slice(0, 40)}" has an unknown kind`);
     }
     this.dedup.loadComplete();
   }
 }
 
-/** What one call writes, until it has returned. */
+/** The writes of one call, until it returns. */
 export class CallChanges {
   readonly state: WriteStateView;
   readonly timers: TimerChanges;
@@ -43,7 +43,7 @@ export class CallChanges {
     this.timers = new TimerChanges(contents.timers, limits, nowWallMs);
   }
 
-  /** The method cannot write any more. */
+  /** Refuses all further writes of the method. */
   end(): void {
     this.state.end();
     this.timers.end();
@@ -54,7 +54,7 @@ export class CallChanges {
     this.timers.apply();
   }
 
-  /** Of everything that it wrote, in a commit. */
+  /** Bytes of all writes in a commit. */
   get writtenBytes(): number {
     return this.state.writtenBytes + this.timers.writtenBytes;
   }

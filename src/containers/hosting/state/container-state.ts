@@ -1,34 +1,32 @@
 /**
- * Ordered keys and encoded values in memory. Every read decodes, so a caller cannot change it. Small values are
- * overwritten in place unless pinned.
- *
- * Small values lie in memory that nobody else has, and one of the same size is written over the former: to allocate
- * anew would be the dearest part of a small write. Whoever wants to look at values for longer borrows them.
+ * Ordered keys and encoded values in memory. Every read decodes, so a caller cannot change the state. A small value is
+ * private memory, and a new value of the same size overwrites it, because allocation would be the most expensive part
+ * of a small write. A reader that keeps values for longer pins them.
  */
 import { utf8SortKey, utf8Length } from '../../../base/registry-validation.ts';
 import { OrderedMap } from '../../../base/collections/ordered-map.ts';
 import type { StateRange } from '../../module.ts';
 
-/** What one call wrote; null: deleted. */
+/** The writes of one call; null: deleted. */
 export type StateChangeMap = OrderedMap<Uint8Array | null>;
 
-/** Behind every key, and behind every key that begins like this: no well-formed text has a lone half of a pair. */
-const beyond = '\udfff';
+/** Sorts after every key, also after a common prefix: well-formed text has no lone surrogate. */
+const highestKey = '\udfff';
 
-/** Larger values are not copied for our own use if nothing else lies in their memory, and never written over. */
+/** Larger values are not copied if their buffer holds nothing else, and never overwritten in place. */
 const smallBytesMax = 4_096;
 
 export class ContainerState {
   readonly #rows = new OrderedMap<Uint8Array>();
   #bytes = 0;
-  /** How many look at values that must stay as they are. */
-  #borrowers = 0;
+  /** The number of readers that have pinned the values. */
+  #pins = 0;
 
   get size(): number {
     return this.#rows.size;
   }
 
-  /** Of all keys and values. */
+  /** Bytes of all keys and values. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -40,8 +38,8 @@ export class ContainerState {
   /** Small values are copied. */
   set(key: string, value: Uint8Array): void {
     const old = this.#rows.get(key);
-    if (old !== undefined && old.length === value.length && this.#isOurs(old)) return old.set(value);
-    this.#rows.set(key, ownOf(value));
+    if (old !== undefined && old.length === value.length && this.#canOverwrite(old)) return old.set(value);
+    this.#rows.set(key, privateCopyOf(value));
     this.#bytes += value.length - (old === undefined ? -keyBytesOf(key) : old.length);
   }
 
@@ -52,70 +50,70 @@ export class ContainerState {
     this.#rows.delete(key);
   }
 
-  /** What is there now stays as it is, even if it is replaced, until the borrower gives it back with what this returns. */
+  /** Keeps the current values unchanged, even if they are replaced, until the returned function is called. */
   pin(): () => void {
-    let isBorrowed = true;
-    this.#borrowers += 1;
+    let isPinned = true;
+    this.#pins += 1;
     return () => {
-      if (isBorrowed) this.#borrowers -= 1;
-      isBorrowed = false;
+      if (isPinned) this.#pins -= 1;
+      isPinned = false;
     };
   }
 
-  /** In order, or backwards, until the visitor returns false. */
+  /** In key order, or backwards, until the visitor returns false. */
   visit(range: StateRange, visitor: (value: Uint8Array, key: string) => boolean): void {
     visitIn(this.#rows, range, visitor);
   }
 
-  #isOurs({ length }: Uint8Array): boolean {
-    return length <= smallBytesMax && this.#borrowers === 0;
+  #canOverwrite({ length }: Uint8Array): boolean {
+    return length <= smallBytesMax && this.#pins === 0;
   }
 }
 
-function ownOf(value: Uint8Array): Uint8Array {
-  const isAlone = value.length > smallBytesMax && value.length === value.buffer.byteLength;
-  return isAlone ? value : new Uint8Array(value);
+function privateCopyOf(value: Uint8Array): Uint8Array {
+  const isUnshared = value.length > smallBytesMax && value.length === value.buffer.byteLength;
+  return isUnshared ? value : new Uint8Array(value);
 }
 
-/** In the row of a key there is one more letter. */
+/** The row of a key has one more character. */
 export function keyBytesOf(key: string): number {
   return utf8Length(key) + 1;
 }
 
-/** Everything that one call wrote, over everything that was there. */
+/** Visits the state with the writes of one call applied. */
 export function visitMerged(
   state: ContainerState,
   changes: StateChangeMap,
   range: StateRange,
   visitor: (value: Uint8Array, key: string) => boolean,
 ): void {
-  const ours: { readonly key: string; readonly order: string; readonly value: Uint8Array | null }[] = [];
-  visitIn(changes, range, (value, key) => ours.push({ key, order: utf8SortKey(key), value }) > 0);
+  const written: { readonly key: string; readonly order: string; readonly value: Uint8Array | null }[] = [];
+  visitIn(changes, range, (value, key) => written.push({ key, order: utf8SortKey(key), value }) > 0);
   const isReverse = range.reverse === true;
   let next = 0;
-  let isOver = false;
+  let isDone = false;
   const visit = (value: Uint8Array | null, key: string): boolean => {
-    if (value !== null && !isOver) isOver = !visitor(value, key);
-    return !isOver;
+    if (value !== null && !isDone) isDone = !visitor(value, key);
+    return !isDone;
   };
   state.visit(range, (value, key) => {
     const order = utf8SortKey(key);
-    for (let our = ours[next]; our !== undefined; our = ours[next]) {
-      if (our.key === key || our.order < order === isReverse) break;
+    for (let change = written[next]; change !== undefined; change = written[next]) {
+      if (change.key === key || change.order < order === isReverse) break;
       next += 1;
-      if (!visit(our.value, our.key)) return false;
+      if (!visit(change.value, change.key)) return false;
     }
-    const our = ours[next];
-    if (our?.key !== key) return visit(value, key);
+    const change = written[next];
+    if (change?.key !== key) return visit(value, key);
     next += 1;
-    return visit(our.value, key);
+    return visit(change.value, key);
   });
-  for (const { value, key } of ours.slice(next)) if (!visit(value, key)) return;
+  for (const { value, key } of written.slice(next)) if (!visit(value, key)) return;
 }
 
 function visitIn<V>(map: OrderedMap<V>, range: StateRange, visitor: (value: V, key: string) => boolean): void {
   const { prefix = '', from = prefix, to } = range;
-  const end = `${prefix}${beyond}`;
+  const end = `${prefix}${highestKey}`;
   const first = utf8SortKey(from) > utf8SortKey(prefix) ? from : prefix;
   const last = to !== undefined && utf8SortKey(to) < utf8SortKey(end) ? to : end;
   if (range.reverse === true) map.visitBack(first, last, visitor);

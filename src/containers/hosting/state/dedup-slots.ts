@@ -1,15 +1,15 @@
 /**
- * Allocates row numbers for the results of one session and reuses freed ones, so a call costs one row and no deletion,
- * and a session has no more rows than it had pending results at once.
+ * Allocates row numbers for the results of one session and reuses released ones: a call costs one write and no
+ * deletion, and a session has no more rows than results it had at once.
  */
 import { dedupRow } from './state-rows.ts';
 
-/** Beyond these, rows that are not used go. */
+/** Unused rows that are kept for reuse; further ones are deleted. */
 const freeMax = 128;
 
 export class DedupSlots {
   readonly #session: string;
-  /** Of every row that is on the disk. They are long, and are made once. */
+  /** The name of every stored row, built once because it is long. */
   readonly #names = new Map<number, string>();
   readonly #free: number[] = [];
   #next = 0;
@@ -18,12 +18,12 @@ export class DedupSlots {
     this.#session = session;
   }
 
-  /** Of a row that can be written over. The number of one that was deleted never comes again. */
+  /** Returns a row that can be overwritten. The number of a deleted row is never reused. */
   allocate(): number {
     return this.#free.pop() ?? this.#next++;
   }
 
-  /** It is on the disk. */
+  /** The row is stored. */
   markStored(slot: number): void {
     this.#next = Math.max(this.#next, slot + 1);
     this.nameOf(slot);
@@ -37,7 +37,7 @@ export class DedupSlots {
     return name;
   }
 
-  /** What it says is over. The result is the name of a row that is to be deleted. */
+  /** The row is no longer needed. Returns its name if it must be deleted. */
   release(slot: number): string | undefined {
     if (this.#free.length < freeMax) {
       this.#free.push(slot);
@@ -48,7 +48,7 @@ export class DedupSlots {
     return name;
   }
 
-  /** Of all rows, those too that are not used. */
+  /** The names of all stored rows, unused ones included. */
   all(): Iterable<string> {
     return this.#names.values();
   }

@@ -1,95 +1,95 @@
 /**
- * The remembered calls of one session by counter: with result, or only the fact that they ran. Eviction is decided in
- * `exactly-once.ts`.
+ * The remembered calls of one session by counter, with their results or only with the fact that they ran.
+ * `exactly-once.ts` decides what is evicted.
  */
 import { assert } from '../../../base/assert.ts';
 import { BoundedQueue } from '../../../base/collections/bounded-queue.ts';
 import { CounterIndex } from '../../../base/collections/counter-index.ts';
 import type { RemusterError } from '../../../base/errors.ts';
 
-/** What a call answered: its encoded result, or the error with which it refused. */
+/** The outcome of a call: its encoded result, or its error. */
 export type DedupResult = { readonly value: Uint8Array } | { readonly error: RemusterError };
 
 export type DedupEntry = {
   readonly counter: number;
-  /** Of the row in which it lies. */
+  /** Number of its row. */
   readonly slot: number;
-  /** Undefined: it was given, and is not known any more. */
-  answer: DedupResult | undefined;
+  /** Undefined: the call ran, and its result is evicted. */
+  result: DedupResult | undefined;
   nextInChain: DedupEntry | undefined;
 };
 
-/** More than any limit of a container lets come together. */
-const keptMax = 1_000_000;
+/** More than the limits of a container allow. */
+const entriesMax = 1_000_000;
 
 export class DedupTable {
   readonly #byCounter = new CounterIndex<DedupEntry>();
-  readonly #answers = new BoundedQueue<DedupEntry>(keptMax);
-  readonly #given = new BoundedQueue<DedupEntry>(keptMax);
+  readonly #results = new BoundedQueue<DedupEntry>(entriesMax);
+  readonly #evicted = new BoundedQueue<DedupEntry>(entriesMax);
 
-  /** How many have their answers. */
-  get answers(): number {
-    return this.#answers.length;
+  /** Entries with a result. */
+  get results(): number {
+    return this.#results.length;
   }
 
-  /** How many have run, and their answers are not known any more. */
+  /** Entries without a result. */
   get evicted(): number {
-    return this.#given.length;
+    return this.#evicted.length;
   }
 
   find(counter: number): DedupEntry | undefined {
     return this.#byCounter.find(counter);
   }
 
-  /** The newest of all. */
-  add(counter: number, slot: number, answer: DedupResult | undefined): void {
-    const kept: DedupEntry = { counter, slot, answer, nextInChain: undefined };
-    const line = answer === undefined ? this.#given : this.#answers;
-    assert(line.push(kept), 'a session keeps a bounded number of answers');
-    this.#byCounter.add(kept);
+  /** Adds the newest entry. */
+  add(counter: number, slot: number, result: DedupResult | undefined): void {
+    const entry: DedupEntry = { counter, slot, result, nextInChain: undefined };
+    const queue = result === undefined ? this.#evicted : this.#results;
+    assert(queue.push(entry), 'a session has a bounded number of results');
+    this.#byCounter.add(entry);
   }
 
-  oldestAnswer(): DedupEntry | undefined {
-    return this.#answers.peek();
+  oldestResult(): DedupEntry | undefined {
+    return this.#results.peek();
   }
 
-  /** The oldest answer is not known any more, only that it was given. */
-  dropOldestAnswer(): void {
-    const kept = this.#answers.shift();
-    if (kept === undefined) return;
-    kept.answer = undefined;
-    assert(this.#given.push(kept), 'a session keeps a bounded number of answers');
+  /** Drops the oldest result; the fact that the call ran stays. */
+  evictOldestResult(): void {
+    const entry = this.#results.shift();
+    if (entry === undefined) return;
+    entry.result = undefined;
+    assert(this.#evicted.push(entry), 'a session has a bounded number of results');
   }
 
   removeOldestEvicted(): DedupEntry | undefined {
-    return this.#forgotten(this.#given.shift());
+    return this.#unindex(this.#evicted.shift());
   }
 
-  /** One that is over; undefined when there is none. Counters come nearly in order: what is behind a later one waits. */
+  /** Removes one entry below the floor; undefined when none is found. An entry behind a later counter waits for it. */
   removeBelow(floor: number): DedupEntry | undefined {
-    const line = isBelow(this.#given.peek(), floor) ? this.#given : this.#answers;
-    return isBelow(line.peek(), floor) ? this.#forgotten(line.shift()) : undefined;
+    const queue = isBelow(this.#evicted.peek(), floor) ? this.#evicted : this.#results;
+    return isBelow(queue.peek(), floor) ? this.#unindex(queue.shift()) : undefined;
   }
 
-  /** What was added in any order is in that of the counters. */
+  /** Sorts entries that were added in any order by counter. */
   sort(): void {
-    for (const line of [this.#given, this.#answers]) {
-      const sorted = [...line].toSorted((a, b) => a.counter - b.counter);
-      line.clear();
-      for (const kept of sorted) line.push(kept);
+    for (const queue of [this.#evicted, this.#results]) {
+      const sorted = [...queue].toSorted((a, b) => a.counter - b.counter);
+      queue.clear();
+      for (const entry of sorted) queue.push(entry);
     }
   }
 
   all(): readonly DedupEntry[] {
-    return [...this.#given, ...this.#answers];
+    return [...this.#evicted, ...this.#results];
   }
 
-  #forgotten(kept: DedupEntry | undefined): DedupEntry | undefined {
-    if (kept !== undefined) this.#byCounter.delete(kept);
-    return kept;
+  #unindex(entry: DedupEntry | undefined): DedupEntry | undefined {
+    if (entry !== undefined) this.#byCounter.delete(entry);
+    return entry;
   }
 }
 
-function isBelow(kept: DedupEntry | undefined, floor: number): boolean {
-  return kept !== undefined && kept.counter < floor;
+function isBelow(entry: DedupEntry | undefined, floor: number): boolean {
+  return entry !== undefined && entry.counter < floor;
 }

@@ -7,7 +7,7 @@ import type { StoreWrite } from '../../../base/ports.ts';
 import { hostingLimits, type HostingLimits } from '../../hosting-limits.ts';
 import { ExactlyOnce } from './exactly-once.ts';
 
-/** The memory, and the disk that follows it. */
+/** The dedup state in memory, and its rows on a disk. */
 class Kept {
   readonly disk = new Map<string, Uint8Array>();
   readonly limits: HostingLimits;
@@ -39,11 +39,11 @@ class Kept {
     this.once.loadComplete();
   }
 
-  /** What becomes of a call: it runs, gets an answer, or is refused. */
+  /** The outcome of a call: it runs, gets a remembered result, or is refused. */
   sent(counter: number, session = 's', nowMs = 0): string {
     const found = this.once.find(idOf(counter, session), nowMs);
     if (found === undefined) return 'runs';
-    return 'value' in found ? `answer ${found.value[0]}` : found.error.code;
+    return 'value' in found ? `result ${found.value[0]}` : found.error.code;
   }
 }
 
@@ -52,13 +52,13 @@ function idOf(counter: number, session: string): CallId {
 }
 
 for (const isReloaded of [false, true]) {
-  describe(isReloaded ? 'what is remembered, after a move' : 'what is remembered', () => {
+  describe(isReloaded ? 'a remembered call, after a move' : 'a remembered call', () => {
     const after = (kept: Kept): Kept => {
       if (isReloaded) kept.reload();
       return kept;
     };
 
-    it('is answered the same way again', () => {
+    it('gets the same result again', () => {
       const kept = new Kept();
       kept.keep(3);
       const rows: StoreWrite[] = [];
@@ -66,29 +66,29 @@ for (const isReloaded of [false, true]) {
       kept.once.record({ id: idOf(4, 's'), lowestPending: 0, remainingMs: 0 }, { error }, 0, rows);
       for (const { key, value } of rows) kept.disk.set(key, value as Uint8Array);
       after(kept);
-      assert.deepEqual([kept.sent(3), kept.sent(4), kept.sent(5)], ['answer 3', 'PRECONDITION', 'runs']);
+      assert.deepEqual([kept.sent(3), kept.sent(4), kept.sent(5)], ['result 3', 'PRECONDITION', 'runs']);
       assert.equal(kept.sent(3, 'another'), 'runs');
     });
 
-    it('is forgotten as far as the caller says, and never runs again', () => {
+    it('is dropped below the lowest pending call, and never runs again', () => {
       const kept = new Kept();
       for (const counter of [1, 2, 3]) kept.keep(counter);
       kept.keep(5, { lowestPending: 3 });
       after(kept);
       assert.deepEqual(
         [1, 2, 3, 4, 5].map((counter) => kept.sent(counter)),
-        ['PRECONDITION', 'PRECONDITION', 'answer 3', 'runs', 'answer 5'],
+        ['PRECONDITION', 'PRECONDITION', 'result 3', 'runs', 'result 5'],
       );
       for (let counter = 6; counter <= 100; counter++) kept.keep(counter, { lowestPending: counter - 2 });
       after(kept);
       assert.deepEqual(
         [97, 98, 99, 100, 101].map((counter) => kept.sent(counter)),
-        ['PRECONDITION', 'answer 98', 'answer 99', 'answer 100', 'runs'],
+        ['PRECONDITION', 'result 98', 'result 99', 'result 100', 'runs'],
       );
-      assert.equal(kept.disk.size, 3, 'rows are used again');
+      assert.equal(kept.disk.size, 3, 'rows are reused');
     });
 
-    it('is forgotten also when counters came out of order', () => {
+    it('is dropped even if counters arrived out of order', () => {
       const kept = new Kept();
       for (const counter of [10, 5, 11]) kept.keep(counter);
       kept.keep(12, { lowestPending: 6 });
@@ -96,71 +96,71 @@ for (const isReloaded of [false, true]) {
       kept.keep(13, { lowestPending: 13 });
       after(kept);
       assert.equal(kept.sent(11), 'PRECONDITION');
-      assert.equal(kept.sent(13), 'answer 13');
+      assert.equal(kept.sent(13), 'result 13');
       for (let counter = 14; counter <= 50; counter++) kept.keep(counter, { lowestPending: counter });
-      assert.equal(kept.disk.size, 4, 'rows are used again');
+      assert.equal(kept.disk.size, 4, 'rows are reused');
     });
 
-    it('loses the oldest answers beyond the bound, but not the fact that they were given', () => {
-      const kept = new Kept({ dedupResultsMax: 3, givenMax: 2 });
+    it('loses its result beyond the bound, but not the fact that it ran', () => {
+      const kept = new Kept({ dedupResultsMax: 3, evictedResultsMax: 2 });
       for (let counter = 1; counter <= 5; counter++) kept.keep(counter * 2);
       after(kept);
       assert.deepEqual(
         [2, 3, 4, 5, 6, 8, 10].map((counter) => kept.sent(counter)),
-        ['PRECONDITION', 'runs', 'PRECONDITION', 'runs', 'answer 6', 'answer 8', 'answer 10'],
+        ['PRECONDITION', 'runs', 'PRECONDITION', 'runs', 'result 6', 'result 8', 'result 10'],
       );
       for (let counter = 6; counter <= 9; counter++) kept.keep(counter * 2);
       after(kept);
-      assert.equal(kept.sent(3), 'PRECONDITION', 'beyond that everything below is over');
-      assert.ok(kept.disk.size <= 6, 'and one row that is used next');
+      assert.equal(kept.sent(3), 'PRECONDITION', 'beyond that bound the floor rises');
+      assert.ok(kept.disk.size <= 6, 'and one row for reuse');
     });
 
     it('is bounded in bytes over all sessions', () => {
-      const kept = new Kept({ answerBytesMax: 100 });
+      const kept = new Kept({ dedupBytesMax: 100 });
       for (let counter = 1; counter <= 5; counter++) kept.keep(counter, { session: `s${counter}`, bytes: 30 });
       assert.ok(kept.once.bytes <= 100);
       after(kept);
       assert.ok(kept.once.bytes <= 100);
-      assert.deepEqual([kept.sent(1, 's1'), kept.sent(5, 's5')], ['PRECONDITION', 'answer 5']);
+      assert.deepEqual([kept.sent(1, 's1'), kept.sent(5, 's5')], ['PRECONDITION', 'result 5']);
       kept.keep(6, { session: 's6', bytes: 500 });
-      assert.equal(kept.sent(6, 's6'), 'answer 6', 'the last one is kept, however large it is');
+      assert.equal(kept.sent(6, 's6'), 'result 6', 'the newest result is kept, however large it is');
     });
   });
 }
 
-it('forgets whole sessions only when none of their calls can come again', () => {
+it('exactly-once drops a session only when none of its calls can be retried', () => {
   const kept = new Kept({ sessionsMax: 2, sessionKeepMs: 1_000 });
   kept.keep(1, { session: 'a', nowMs: 0 });
   kept.keep(1, { session: 'b', nowMs: 1_500 });
   assert.equal(kept.sent(1, 'c', 1_600), 'CAPACITY');
-  assert.equal(kept.sent(1, 'a', 1_600), 'answer 1');
+  assert.equal(kept.sent(1, 'a', 1_600), 'result 1');
   assert.equal(kept.sent(1, 'c', 2_000), 'runs');
   kept.keep(1, { session: 'c', nowMs: 2_000 });
   assert.equal(kept.once.sessions, 2);
   assert.deepEqual([...kept.disk.keys()].toSorted(), ['ob/1/0', 'oc/1/0']);
 });
 
-it('keeps what a session writes that was forgotten and has come back', () => {
+it('exactly-once keeps the rows of a dropped session that has returned', () => {
   const kept = new Kept({ sessionsMax: 1, sessionKeepMs: 1_000 });
   kept.keep(1, { session: 'a', nowMs: 0 });
   assert.equal(kept.sent(1, 'b', 5_000), 'runs');
   kept.keep(2, { session: 'a', nowMs: 5_000 });
   kept.keep(3, { session: 'a', nowMs: 5_000 });
   kept.reload();
-  assert.deepEqual([kept.sent(2, 'a'), kept.sent(3, 'a')], ['answer 2', 'answer 3']);
+  assert.deepEqual([kept.sent(2, 'a'), kept.sent(3, 'a')], ['result 2', 'result 3']);
 });
 
-it('keeps few rows that are not used', () => {
+it('exactly-once keeps few unused rows', () => {
   const kept = new Kept();
   for (let counter = 1; counter <= 1_000; counter++) kept.keep(counter);
   assert.equal(kept.disk.size, 1_000);
   for (let counter = 1_001; counter <= 1_020; counter++) kept.keep(counter, { lowestPending: counter });
   assert.ok(kept.disk.size < 200, `${kept.disk.size} rows`);
   kept.reload();
-  assert.deepEqual([kept.sent(1_019), kept.sent(1_020), kept.sent(1_021)], ['PRECONDITION', 'answer 252', 'runs']);
+  assert.deepEqual([kept.sent(1_019), kept.sent(1_020), kept.sent(1_021)], ['PRECONDITION', 'result 252', 'runs']);
 });
 
-it('after a move every session is kept for a while', () => {
+it('exactly-once keeps every session for a while after a move', () => {
   const kept = new Kept({ sessionsMax: 1, sessionKeepMs: 1_000 });
   kept.keep(1, { session: 'a', nowMs: 0 });
   kept.reload(50_000);
@@ -168,7 +168,7 @@ it('after a move every session is kept for a while', () => {
   assert.equal(kept.sent(1, 'b', 51_000), 'runs');
 });
 
-it('refuses rows that it has not made', () => {
+it('exactly-once refuses rows that it has not written', () => {
   const { once } = new Kept();
   assert.throws(() => once.load('os/1/07', new Uint8Array([1, 0]), 0), /cannot be read/);
   assert.throws(() => once.load('os/1/7', new Uint8Array([1, 0]), 0), /cannot be read/);

@@ -1,11 +1,10 @@
 /**
- * Remembers call ids and results in the container's state, so a resent call gets the first result. A forgotten result
- * is refused, never run again. Bounded.
+ * Remembers call ids and results in the state of the container, so that a retried call gets its first result. Bounded:
+ * a call whose result was evicted is refused, never run again.
  *
- * Callers say up to where they have heard everything (`lowestPending`), and that far it is forgotten; whatever comes from
- * there nevertheless is refused. Where too much is kept, the oldest answers are dropped and only the fact that they
- * were given remains: such a call is refused as well, never run again. A session of which no call can be sent again is
- * forgotten altogether when its place is needed.
+ * Callers report the lowest call that still waits (`lowestPending`); entries below it are dropped, and a call below it
+ * is refused. Beyond the bounds the oldest results are evicted and only the fact that the calls ran stays. A session
+ * whose calls cannot be retried any more is dropped when its place is needed.
  */
 import { parseErrorCode, parseStateChanged, RemusterError } from '../../../base/errors.ts';
 import type { CallId } from '../../../base/ids.ts';
@@ -22,26 +21,26 @@ type Session = {
   readonly caller: string;
   readonly generation: number;
   readonly slots: DedupSlots;
-  readonly kept: DedupTable;
-  /** Every counter below is over. */
+  readonly table: DedupTable;
+  /** Calls below this counter have ended for their caller. */
   floor: number;
-  /** After this none of its calls is sent again. */
+  /** After this no call of the session is retried. */
   keepUntilMs: number;
 };
 
-/** Sessions that are forgotten in one go, and rows that are changed in one commit because of it: it must stay small. */
-const evictedMax = 64;
+/** Sessions dropped at once, and rows changed by it in one commit, which must stay small. */
+const sessionsEvictedMax = 64;
 const rowsMax = 200;
-/** While more rows than these wait to be dropped, sessions are forgotten one by one. */
+/** While more rows than this wait for deletion, sessions are dropped one by one. */
 const droppedMax = 10_000;
-const noAnswer = 'it has run before, but what it answered is not kept any more';
+const resultEvicted = 'it has run, and its result is no longer remembered';
 
 export class ExactlyOnce {
   readonly #limits: HostingLimits;
   readonly #sessions = new Map<string, Session>();
-  /** The one that was asked for last: calls of a session often come together. */
+  /** The session of the last call: calls of one session often come together. */
   #recent: Session | undefined;
-  /** Rows that are to go with the next commit. */
+  /** Rows to delete with the next commits. */
   readonly #dropped = new Set<string>();
   #bytes = 0;
 
@@ -53,71 +52,71 @@ export class ExactlyOnce {
     return this.#sessions.size;
   }
 
-  /** Somebody else than that life of a caller has written here. */
+  /** True if another session has written here. */
   hasOtherCallersThan(session: string): boolean {
     return this.#sessions.size > (this.#sessions.has(session) ? 1 : 0);
   }
 
-  /** Of all answers that are kept. */
+  /** Bytes of all remembered results. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** Undefined: it has not run, and may. Otherwise what it answered, or why it can neither run nor be answered. */
+  /** Undefined: the call has not run, and may. Otherwise its result, or the error of a call that cannot run again. */
   find(id: CallId, nowMs: number): DedupResult | undefined {
-    const session = this.#known(id);
+    const session = this.#sessionOf(id);
     if (session === undefined) return this.#hasRoom(nowMs) ? undefined : refusedBy('CAPACITY', 'too many callers');
-    if (id.counter < session.floor) return refusedBy('PRECONDITION', 'its caller had said that it was over');
-    const kept = session.kept.find(id.counter);
-    return kept === undefined ? undefined : (kept.answer ?? refusedBy('PRECONDITION'));
+    if (id.counter < session.floor) return refusedBy('PRECONDITION', 'its caller has reported it as ended');
+    const entry = session.table.find(id.counter);
+    return entry === undefined ? undefined : (entry.result ?? refusedBy('PRECONDITION'));
   }
 
-  /** Keeps the answer, and adds the rows that make it durable. `remainingMs` is how long its caller may send it again. */
+  /** Records the result, and adds the rows that make it durable. The caller may retry for `remainingMs`. */
   record(
     call: { readonly id: CallId; readonly lowestPending: number; readonly remainingMs: number },
-    answer: DedupResult,
+    result: DedupResult,
     nowMs: number,
     rows: StoreWrite[],
   ): void {
-    const session = this.#known(call.id) ?? this.#begin(call.id);
+    const session = this.#sessionOf(call.id) ?? this.#createSession(call.id);
     session.keepUntilMs = Math.max(session.keepUntilMs, nowMs + call.remainingMs + this.#limits.sessionKeepMs);
-    // Whatever it claims, this call itself is not over.
+    // Whatever the caller reports, this call itself has not ended.
     session.floor = Math.max(session.floor, Math.min(call.lowestPending, call.id.counter));
-    this.#forgetBelowFloor(session);
-    // Where something lay that is over by now: it is written over in this commit, with the floor that says so.
+    this.#removeBelowFloor(session);
+    // The row of an entry below the floor is overwritten in this commit, which also records the floor.
     const slot = session.slots.allocate();
-    session.kept.add(call.id.counter, slot, answer);
-    this.#bytes += bytesOf(answer);
-    this.#shorten(session, call.id.counter, rows);
+    session.table.add(call.id.counter, slot, result);
+    this.#bytes += bytesOf(result);
+    this.#evictResults(session, call.id.counter, rows);
     const key = session.slots.nameOf(slot);
-    rows.push({ key, value: encodeAnswer(session.floor, call.id.counter, answer) });
-    if (this.#dropped.size > 0) this.#drop(key, rows);
+    rows.push({ key, value: encodeRow(session.floor, call.id.counter, result) });
+    if (this.#dropped.size > 0) this.#collectDropped(key, rows);
   }
 
-  /** Throws MALFORMED for what `keep` has not made. */
+  /** Throws MALFORMED for a row that `record` has not written. */
   load(key: string, value: Uint8Array, nowMs: number): void {
     const name = readDedupRow(key);
-    const row = decodeAnswer(value);
+    const row = decodeRow(value);
     if (name === undefined || row === undefined) {
-      throw new RemusterError('MALFORMED', 'a remembered answer cannot be read');
+      throw new RemusterError('MALFORMED', `the row "${key.slice(0, 40)}" of the dedup table cannot be decoded`);
     }
-    const session = this.#sessions.get(name.session) ?? this.#begin(callerOf(name.session));
+    const session = this.#sessions.get(name.session) ?? this.#createSession(callerOf(name.session));
     session.keepUntilMs = nowMs + this.#limits.sessionKeepMs;
     session.floor = Math.max(session.floor, row.floor);
     session.slots.markStored(name.slot);
-    session.kept.add(row.counter, name.slot, row.answer);
-    this.#bytes += bytesOf(row.answer);
+    session.table.add(row.counter, name.slot, row.result);
+    this.#bytes += bytesOf(row.result);
   }
 
-  /** Rows lie in another order than that in which they were given, and some say what is over. */
+  /** Sorts the loaded rows by counter and drops those below the floor. */
   loadComplete(): void {
     for (const session of this.#sessions.values()) {
-      session.kept.sort();
-      this.#forgetBelowFloor(session);
+      session.table.sort();
+      this.#removeBelowFloor(session);
     }
   }
 
-  #known({ session: caller, generation }: Caller): Session | undefined {
+  #sessionOf({ session: caller, generation }: Caller): Session | undefined {
     const recent = this.#recent;
     if (recent !== undefined && recent.generation === generation && recent.caller === caller) return recent;
     const known = this.#sessions.get(callerKeyOf({ session: caller, generation }));
@@ -125,29 +124,29 @@ export class ExactlyOnce {
     return known;
   }
 
-  #begin({ session: caller, generation }: Caller): Session {
+  #createSession({ session: caller, generation }: Caller): Session {
     const name = callerKeyOf({ session: caller, generation });
     const slots = new DedupSlots(name);
-    const session: Session = { caller, generation, slots, kept: new DedupTable(), floor: 0, keepUntilMs: 0 };
+    const session: Session = { caller, generation, slots, table: new DedupTable(), floor: 0, keepUntilMs: 0 };
     this.#sessions.set(name, session);
     return session;
   }
 
-  #forgetBelowFloor(session: Session): void {
-    const { kept, floor } = session;
-    for (let over = kept.removeBelow(floor); over !== undefined; over = kept.removeBelow(floor)) {
-      this.#bytes -= bytesOf(over.answer);
-      this.#free(session, over.slot);
+  #removeBelowFloor(session: Session): void {
+    const { table, floor } = session;
+    for (let entry = table.removeBelow(floor); entry !== undefined; entry = table.removeBelow(floor)) {
+      this.#bytes -= bytesOf(entry.result);
+      this.#release(session, entry.slot);
     }
   }
 
-  #free(session: Session, slot: number): void {
+  #release(session: Session, slot: number): void {
     const row = session.slots.release(slot);
     if (row !== undefined) this.#dropped.add(row);
   }
 
-  /** A session that was forgotten and has come back writes where its rows were to go. */
-  #drop(written: string, rows: StoreWrite[]): void {
+  /** A row that was just written is not deleted: a dropped session may have returned. */
+  #collectDropped(written: string, rows: StoreWrite[]): void {
     this.#dropped.delete(written);
     const end = rows.length + rowsMax;
     for (const key of this.#dropped) {
@@ -157,96 +156,96 @@ export class ExactlyOnce {
     }
   }
 
-  #shorten(session: Session, newest: number, rows: StoreWrite[]): void {
-    const { dedupResultsMax, answerBytesMax, givenMax } = this.#limits;
+  #evictResults(session: Session, newest: number, rows: StoreWrite[]): void {
+    const { dedupResultsMax, dedupBytesMax, evictedResultsMax } = this.#limits;
     const end = rows.length + rowsMax;
-    while (session.kept.answers > dedupResultsMax && rows.length < end && this.#dropOldest(session, newest, rows));
-    while (this.#bytes > answerBytesMax && rows.length < end && this.#dropOldest(session, newest, rows));
-    if (this.#bytes > answerBytesMax) this.#shortenOthers(newest, rows, end);
-    while (session.kept.evicted > givenMax) {
-      const given = session.kept.removeOldestEvicted();
-      if (given === undefined) return;
-      session.floor = Math.max(session.floor, Math.min(given.counter + 1, newest));
-      this.#free(session, given.slot);
+    while (session.table.results > dedupResultsMax && rows.length < end && this.#evictOldest(session, newest, rows));
+    while (this.#bytes > dedupBytesMax && rows.length < end && this.#evictOldest(session, newest, rows));
+    if (this.#bytes > dedupBytesMax) this.#evictResultsOfOthers(newest, rows, end);
+    while (session.table.evicted > evictedResultsMax) {
+      const evicted = session.table.removeOldestEvicted();
+      if (evicted === undefined) return;
+      session.floor = Math.max(session.floor, Math.min(evicted.counter + 1, newest));
+      this.#release(session, evicted.slot);
     }
   }
 
-  #shortenOthers(newest: number, rows: StoreWrite[], end: number): void {
-    const { answerBytesMax } = this.#limits;
+  #evictResultsOfOthers(newest: number, rows: StoreWrite[], end: number): void {
+    const { dedupBytesMax } = this.#limits;
     for (const other of this.#sessions.values()) {
-      if (this.#bytes <= answerBytesMax || rows.length >= end) return;
-      while (this.#bytes > answerBytesMax && rows.length < end && this.#dropOldest(other, newest, rows));
+      if (this.#bytes <= dedupBytesMax || rows.length >= end) return;
+      while (this.#bytes > dedupBytesMax && rows.length < end && this.#evictOldest(other, newest, rows));
     }
   }
 
-  #dropOldest(session: Session, newest: number, rows: StoreWrite[]): boolean {
-    const oldest = session.kept.oldestAnswer();
+  #evictOldest(session: Session, newest: number, rows: StoreWrite[]): boolean {
+    const oldest = session.table.oldestResult();
     if (oldest === undefined || oldest.counter === newest) return false;
-    this.#bytes -= bytesOf(oldest.answer);
-    session.kept.dropOldestAnswer();
+    this.#bytes -= bytesOf(oldest.result);
+    session.table.evictOldestResult();
     const { counter, slot } = oldest;
-    rows.push({ key: session.slots.nameOf(slot), value: encodeAnswer(session.floor, counter, undefined) });
+    rows.push({ key: session.slots.nameOf(slot), value: encodeRow(session.floor, counter, undefined) });
     return true;
   }
 
-  /** For one more session. */
+  /** Makes room for one more session. */
   #hasRoom(nowMs: number): boolean {
     if (this.#sessions.size < this.#limits.sessionsMax) return true;
     let evicted = 0;
     for (const session of this.#sessions.values()) {
       if (session.keepUntilMs > nowMs) continue;
-      this.#evict(session);
-      if (++evicted === evictedMax || this.#dropped.size > droppedMax) break;
+      this.#evictSession(session);
+      if (++evicted === sessionsEvictedMax || this.#dropped.size > droppedMax) break;
     }
     return evicted > 0;
   }
 
-  #evict(session: Session): void {
+  #evictSession(session: Session): void {
     this.#sessions.delete(callerKeyOf({ session: session.caller, generation: session.generation }));
     if (this.#recent === session) this.#recent = undefined;
     for (const row of session.slots.all()) this.#dropped.add(row);
-    for (const { answer } of session.kept.all()) this.#bytes -= bytesOf(answer);
+    for (const { result } of session.table.all()) this.#bytes -= bytesOf(result);
   }
 }
 
-function bytesOf(answer: DedupResult | undefined): number {
-  if (answer === undefined) return 0;
-  return 'value' in answer ? answer.value.length : answer.error.message.length;
+function bytesOf(result: DedupResult | undefined): number {
+  if (result === undefined) return 0;
+  return 'value' in result ? result.value.length : result.error.message.length;
 }
 
-function refusedBy(code: 'CAPACITY' | 'PRECONDITION', why = noAnswer): DedupResult {
-  const message = code === 'CAPACITY' ? why : `the call cannot run again: ${why}`;
+function refusedBy(code: 'CAPACITY' | 'PRECONDITION', reason = resultEvicted): DedupResult {
+  const message = code === 'CAPACITY' ? reason : `the call cannot run again: ${reason}`;
   return { error: new RemusterError(code, message) };
 }
 
-function encodeAnswer(floor: number, counter: number, answer: DedupResult | undefined): Uint8Array {
-  if (answer === undefined) return encodeValue([floor, counter]);
-  if ('value' in answer) return encodeValue([floor, counter, answer.value], answer.value.length + rowHeadBytesMax);
-  const { code, message, stateChanged } = answer.error;
+function encodeRow(floor: number, counter: number, result: DedupResult | undefined): Uint8Array {
+  if (result === undefined) return encodeValue([floor, counter]);
+  if ('value' in result) return encodeValue([floor, counter, result.value], result.value.length + rowHeadBytesMax);
+  const { code, message, stateChanged } = result.error;
   return encodeValue([floor, counter, code, message.slice(0, messageCharactersMax), stateChanged]);
 }
 
 const rowHeadBytesMax = 40;
 const messageCharactersMax = 4_000;
 
-type ReadAnswer = {
+type DecodedRow = {
   readonly floor: number;
   readonly counter: number;
-  readonly answer: DedupResult | undefined;
+  readonly result: DedupResult | undefined;
 };
 
-function decodeAnswer(row: Uint8Array): ReadAnswer | undefined {
+function decodeRow(row: Uint8Array): DecodedRow | undefined {
   const read = decodeValue(row, row.length);
   const [floor, counter, kept, message, stateChanged]: readonly unknown[] = Array.isArray(read) ? read : [];
   if (typeof floor !== 'number' || typeof counter !== 'number') return undefined;
-  if (kept === undefined) return { floor, counter, answer: undefined };
-  if (kept instanceof Uint8Array) return { floor, counter, answer: { value: kept } };
+  if (kept === undefined) return { floor, counter, result: undefined };
+  if (kept instanceof Uint8Array) return { floor, counter, result: { value: kept } };
   if (typeof kept !== 'string' || typeof message !== 'string') return undefined;
   const error = new RemusterError(parseErrorCode(kept), message, parseStateChanged(stateChanged));
-  return { floor, counter, answer: { error } };
+  return { floor, counter, result: { error } };
 }
 
-/** Of a name as `callerKeyOf` makes it. */
+/** Parses a key of `callerKeyOf`. */
 function callerOf(name: string): Caller {
   const at = name.lastIndexOf('/');
   return { session: name.slice(0, at), generation: Number(name.slice(at + 1)) };

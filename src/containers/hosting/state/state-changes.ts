@@ -1,13 +1,13 @@
 /**
- * The last value per key that one call wrote, in order of first write. A list up to 8 keys, as most calls write few;
- * then indexed.
+ * The last value per key that one call has written, in order of first write. Up to 8 keys it is a plain list, because
+ * most calls write few; beyond that it is indexed.
  */
 
 /** `value` null: deleted. */
 export type StateChange = { readonly key: string; value: Uint8Array | null };
 
-/** Up to so many are looked through. */
-const plainMax = 8;
+/** Longer lists get an index. */
+const listMax = 8;
 
 const none: readonly StateChange[] = [];
 
@@ -33,11 +33,11 @@ export class StateChangeList {
     return undefined;
   }
 
-  /** Of a key that `find` does not find. */
+  /** Only for a key that `find` does not find. */
   add(key: string, value: Uint8Array | null): void {
     const change = { key, value };
     if (this.#all === undefined) this.#all = [change];
-    else if (this.#all.push(change) > plainMax) this.#index(change);
+    else if (this.#all.push(change) > listMax) this.#index(change);
   }
 
   #index(newest: StateChange): void {

@@ -1,7 +1,7 @@
 /**
- * Names of a container's durable rows: state, timers, dedup results. The only place that knows the prefixes.
+ * The names of a container's durable rows: state, timers, dedup table. The only place that knows the prefixes.
  *
- *   o{session}/{generation}/{slot}   a call that ran, and what it answered; slots are used again
+ *   o{session}/{generation}/{slot}   a call that ran, with its result; slots are reused
  *   s{key}                           the state, as the module sees it
  *   t{name}                          a timer
  */
@@ -21,17 +21,17 @@ export function dedupRow(session: string, slot: number): string {
   return `${rowKinds.dedup}${session}/${slot}`;
 }
 
-/** What the row of a key or timer takes in a commit, at most: copies count three bytes for a character of its key, and what surrounds it. */
+/** The most that a row takes in a commit: replication counts three bytes per character of its key, and an overhead. */
 export function rowBytes(name: string, valueBytes: number): number {
   return 40 + 3 * (1 + name.length) + valueBytes;
 }
 
-/** One life of one caller. */
+/** The key of one session in one generation of its node. */
 export function callerKeyOf({ session, generation }: Pick<CallId, 'session' | 'generation'>): string {
   return `${session}/${generation}`;
 }
 
-/** Undefined for what `dedupRow` would not have built. */
+/** Undefined if the row is not a name of `dedupRow`. */
 export function readDedupRow(row: string): { readonly session: string; readonly slot: number } | undefined {
   const at = row.lastIndexOf('/');
   const digits = row.slice(at + 1);

@@ -23,7 +23,7 @@ function isCode(code: Parameters<typeof isRemusterError>[1]): (error: unknown) =
 }
 
 describe('the view of a writing call', () => {
-  it('sees its own writes, and nobody else does before they are applied', () => {
+  it('reads its own writes, which no other view reads before they are applied', () => {
     const state = stateWith({ a: 1, b: 2 });
     const view = new WriteStateView(state, hostingLimits);
     view.set('c', 3);
@@ -45,7 +45,7 @@ describe('the view of a writing call', () => {
     );
   });
 
-  it('gives a fresh value each time', () => {
+  it('decodes a fresh value on each read', () => {
     const state = stateWith({ a: { list: [1] } });
     const view = new WriteStateView(state, hostingLimits);
     const mine = { list: [2] };
@@ -55,7 +55,7 @@ describe('the view of a writing call', () => {
     assert.deepEqual([view.get('a'), view.get('b')], [{ list: [1] }, { list: [2] }]);
   });
 
-  it('merges ranges with what it wrote, in both directions, as a plain map would', () => {
+  it('merges ranges with its own writes, in both directions, like a plain map', () => {
     const random = new Random('ranges');
     const words = ['', 'a', 'aa', 'ab', 'b', 'ba', '\u00e9', '\uffee', '\u{1f600}', '\u{10ffff}x'];
     for (let round = 0; round < 300; round++) {
@@ -64,7 +64,7 @@ describe('the view of a writing call', () => {
       const before = new WriteStateView(state, hostingLimits);
       const view = new WriteStateView(state, hostingLimits);
       for (const target of [before, view]) {
-        // Some write so much that an index is worth it.
+        // Some write enough keys for the index.
         for (let n = random.pick([0, 0, 0, -20]); n < 6; n++) {
           const key = random.pick(words) + random.pick(words);
           if (random.chance(0.3)) {
@@ -98,7 +98,7 @@ describe('the view of a writing call', () => {
     }
   });
 
-  it('keeps nothing of the bytes that it was given, and what was borrowed stays as it was', () => {
+  it('copies the bytes it is given, and keeps pinned values unchanged', () => {
     const state = new ContainerState();
     const given = [Uint8Array.of(1, 128), new Uint8Array(100).fill(1), new Uint8Array(5_000).fill(1).subarray(1)];
     for (const [key, value] of given.entries()) state.set(String(key), value);
@@ -114,7 +114,7 @@ describe('the view of a writing call', () => {
     giveBack();
     const mine = state.get('1');
     state.set('1', kept[1]!);
-    assert.equal(state.get('1'), mine, 'one of the same size is written over it');
+    assert.equal(state.get('1'), mine, 'a value of the same size overwrites it');
     assert.deepEqual(mine, kept[1]);
   });
 
@@ -149,7 +149,7 @@ describe('the view of a writing call', () => {
     assert.throws(() => few.set('f', 1), isCode('TOO_LARGE'));
   });
 
-  it('counts its bytes as if everything had been written anew', () => {
+  it('counts its bytes as if all keys had been written once', () => {
     const state = stateWith({ a: 1 });
     for (const value of ['long value', 2, 'x']) {
       const view = new WriteStateView(state, hostingLimits);
@@ -161,7 +161,7 @@ describe('the view of a writing call', () => {
     assert.equal(state.bytes, stateWith({ a: 'x' }).bytes);
   });
 
-  it('is dead after its end', () => {
+  it('refuses everything after its end', () => {
     const view = new WriteStateView(stateWith({ a: 1 }), hostingLimits);
     view.end();
     for (const use of [
@@ -171,7 +171,7 @@ describe('the view of a writing call', () => {
       () => view.entries(),
       () => view.size,
     ]) {
-      assert.throws(use, /the call is over/);
+      assert.throws(use, /the call has ended/);
     }
   });
 });
@@ -181,7 +181,7 @@ it('a readonly view writes nothing', () => {
   assert.throws(() => view.set(), /readonly/);
   assert.throws(() => view.delete(), /readonly/);
   view.end();
-  assert.throws(() => view.get('a'), /the call is over/);
+  assert.throws(() => view.get('a'), /the call has ended/);
 });
 
 function compareUtf8(a: string, b: string): number {

@@ -1,6 +1,6 @@
 /**
  * `ctx.state`: a read view, and a write view whose changes are dropped unless the method returns. An ended view refuses
- * everything, so no method writes behind the back of the next call.
+ * everything, so no method can write during a later turn.
  */
 import { RemusterError } from '../../../base/errors.ts';
 import type { StoreWrite } from '../../../base/ports.ts';
@@ -13,7 +13,7 @@ import { type ContainerState, keyBytesOf, type StateChangeMap, visitMerged } fro
 import type { HostingLimits } from '../../hosting-limits.ts';
 import { rowBytes, stateRow } from './state-rows.ts';
 
-// What is in a state is for its module to know: the type parameters are those of `State`.
+// Only the module knows the types of its values: the type parameters are those of `State`.
 // oxlint-disable typescript/no-unnecessary-type-parameters
 
 const entriesDefault = 1_000;
@@ -68,11 +68,11 @@ export class WriteStateView implements State {
   readonly #state: ContainerState;
   readonly #limits: HostingLimits;
   readonly #changes = new StateChangeList();
-  /** The same in order, as soon as somebody asks for a range. */
+  /** The same changes in key order, built for the first range read. */
   #ordered: StateChangeMap | undefined;
   #sizeChange = 0;
   #bytesChange = 0;
-  /** Of what stands in `#changes`. */
+  /** Bytes of `#changes` in a commit. */
   #writtenBytes = 0;
   #isOpen = true;
 
@@ -133,7 +133,7 @@ export class WriteStateView implements State {
     this.#isOpen = false;
   }
 
-  /** What it wrote becomes visible to all. */
+  /** Makes the changes visible to all. */
   apply(): void {
     for (const { key, value } of this.#changes.all) {
       if (value === null) this.#state.delete(key);
@@ -141,33 +141,33 @@ export class WriteStateView implements State {
     }
   }
 
-  /** The same, for the disk. */
+  /** Adds the changes as rows of a commit. */
   collectRows(rows: StoreWrite[]): void {
     for (const { key, value } of this.#changes.all) rows.push({ key: stateRow(key), value });
   }
 
-  /** In a commit. */
+  /** Bytes of the changes in a commit. */
   get writtenBytes(): number {
     return this.#writtenBytes;
   }
 
   #find(key: string): Uint8Array | undefined {
     this.#open();
-    const ours = this.#changes.find(key);
-    return ours === undefined ? this.#state.get(key) : (ours.value ?? undefined);
+    const change = this.#changes.find(key);
+    return change === undefined ? this.#state.get(key) : (change.value ?? undefined);
   }
 
   #write(key: string, value: Uint8Array | null): void {
     const { commitBytesMax, commitRowsMax } = this.#limits;
-    const former = this.#changes.find(key);
-    const replacedBytes = former === undefined ? 0 : rowBytes(key, former.value?.length ?? 0);
+    const previous = this.#changes.find(key);
+    const replacedBytes = previous === undefined ? 0 : rowBytes(key, previous.value?.length ?? 0);
     const bytes = this.#writtenBytes + rowBytes(key, value?.length ?? 0) - replacedBytes;
-    if (bytes > commitBytesMax || (former === undefined && this.#changes.size >= commitRowsMax)) {
+    if (bytes > commitBytesMax || (previous === undefined && this.#changes.size >= commitRowsMax)) {
       throw new RemusterError('TOO_LARGE', `a call writes at most ${commitBytesMax} bytes and ${commitRowsMax} keys`);
     }
     this.#writtenBytes = bytes;
-    if (former === undefined) this.#changes.add(key, value);
-    else former.value = value;
+    if (previous === undefined) this.#changes.add(key, value);
+    else previous.value = value;
     this.#ordered?.set(key, value);
   }
 
@@ -180,9 +180,10 @@ export class WriteStateView implements State {
   }
 
   #checkKey(key: string): void {
-    if (typeof key !== 'string') throw new RemusterError('BAD_ARGUMENT', 'a key of the state is text');
+    if (typeof key !== 'string')
+      throw new RemusterError('BAD_ARGUMENT', `a key of the state is a ${typeof key}: give a string`);
     const { keyBytesMax } = this.#limits;
-    // A character takes at most three bytes.
+    // UTF-8 has at most three bytes per UTF-16 unit.
     if (key.length * 3 > keyBytesMax && utf8Length(key) > keyBytesMax) {
       throw new RemusterError('TOO_LARGE', `a key of the state exceeds ${keyBytesMax} bytes`);
     }
@@ -205,9 +206,9 @@ function collect(
 }
 
 function readonlyError(): Error {
-  return new TypeError('a readonly method changes nothing: leave out `readonly` to write');
+  return new TypeError('a readonly method cannot write: remove `readonly` from the method');
 }
 
 export function viewEndedError(): Error {
-  return new TypeError('the call is over: its context cannot be used any more');
+  return new TypeError('the call has ended: its context cannot be used any more');
 }

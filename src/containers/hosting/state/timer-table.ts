@@ -1,4 +1,4 @@
-/** Timers as rows of the container's state, so they commit, move and recover with it. Runs none. */
+/** Timers as rows of the container's state, so that they commit, move and recover with it. Runs none. */
 import { RemusterError } from '../../../base/errors.ts';
 import type { StoreWrite } from '../../../base/ports.ts';
 import { utf8Length } from '../../../base/registry-validation.ts';
@@ -15,17 +15,17 @@ export type ContainerTimer = {
   readonly method: string;
   /** An encoded list. */
   readonly args: Uint8Array;
-  /** As it stands on the disk. */
+  /** The encoded row on disk. */
   readonly row: Uint8Array;
 };
 
 const nameBytesMax = 200;
-/** About 300 years: later than any clock that is only wrong by a little. */
+/** About 300 years: beyond any plausible due time, and exact in a double. */
 const afterMsMax = 10_000_000_000_000;
 
 export class TimerTable {
   readonly #byName = new Map<string, ContainerTimer>();
-  /** In the order of the times when they are due. */
+  /** In order of due time. */
   readonly #byDue = new OrderedMap<ContainerTimer>();
 
   get size(): number {
@@ -49,23 +49,23 @@ export class TimerTable {
     this.#byDue.delete(dueKey(timer));
   }
 
-  /** In the order of their times, until the visitor returns false. */
+  /** In order of due time, until the visitor returns false. */
   visit(visitor: (timer: ContainerTimer) => boolean): void {
     this.#byDue.visit('', '~', visitor);
   }
 
-  /** Throws MALFORMED for a row that `timerOf` has not made. */
+  /** Throws MALFORMED for a row that `TimerChanges.set` has not encoded. */
   load(name: string, row: Uint8Array): void {
     const read = decodeValue(row);
     const [dueWallMs, method, args]: readonly unknown[] = Array.isArray(read) ? read : [];
     if (typeof dueWallMs !== 'number' || typeof method !== 'string' || !(args instanceof Uint8Array)) {
-      throw new RemusterError('MALFORMED', `the timer ${name} cannot be read`);
+      throw new RemusterError('MALFORMED', `the row of timer ${name} cannot be decoded`);
     }
     this.set({ name, dueWallMs, method, args, row });
   }
 }
 
-/** What one call does to the timers; nothing of it counts before `apply`. */
+/** The timer changes of one call; they take effect with `apply`. */
 export class TimerChanges implements Timers {
   readonly #table: TimerTable;
   readonly #limits: HostingLimits;
@@ -83,14 +83,18 @@ export class TimerChanges implements Timers {
   set(name: string, afterMs: number, method: string, ...args: readonly unknown[]): void {
     this.#checkOpen();
     checkName(name);
-    if (typeof method !== 'string') throw new RemusterError('BAD_ARGUMENT', 'a timer calls a method by its name');
+    if (typeof method !== 'string')
+      throw new RemusterError('BAD_ARGUMENT', `the method of a timer is a ${typeof method}: give its name`);
     if (typeof afterMs !== 'number' || Number.isNaN(afterMs) || afterMs > afterMsMax) {
-      throw new RemusterError('BAD_ARGUMENT', `a timer waits for 0 to ${afterMsMax} milliseconds`);
+      throw new RemusterError(
+        'BAD_ARGUMENT',
+        `the delay of a timer is ${afterMs}: give 0 to ${afterMsMax} milliseconds`,
+      );
     }
     const { timersMax, timerArgsBytesMax } = this.#limits;
     const isNew = this.#find(name) === undefined;
     if (isNew && this.#table.size + this.#added >= timersMax) {
-      throw new RemusterError('CAPACITY', `the container has ${timersMax} timers already`);
+      throw new RemusterError('CAPACITY', `the container has ${timersMax} timers, its maximum`);
     }
     const encodedArgs = encodeDetachedValue(args, timerArgsBytesMax);
     const dueWallMs = Math.ceil(this.#nowWallMs() + Math.max(0, afterMs));
@@ -127,7 +131,7 @@ export class TimerChanges implements Timers {
     for (const [name, timer] of this.#changes) rows.push({ key: timerRow(name), value: timer?.row ?? null });
   }
 
-  /** In a commit. */
+  /** Bytes of the changes in a commit. */
   get writtenBytes(): number {
     let bytes = 0;
     if (this.#changes === undefined) return bytes;
@@ -149,19 +153,19 @@ export class TimerChanges implements Timers {
   }
 }
 
-/** For readonly methods. */
+/** The timers of readonly methods. */
 export const noTimers: Timers = {
   set: () => refuseTimers(),
   cancel: () => refuseTimers(),
 };
 
 function refuseTimers(): never {
-  throw new TypeError('a readonly method sets and cancels no timers');
+  throw new TypeError('a readonly method cannot set or cancel timers: remove `readonly` from the method');
 }
 
 function checkName(name: string): void {
   if (typeof name !== 'string' || name === '' || !name.isWellFormed() || utf8Length(name) > nameBytesMax) {
-    throw new RemusterError('BAD_ARGUMENT', `a timer has a name of 1 to ${nameBytesMax} bytes`);
+    throw new RemusterError('BAD_ARGUMENT', `the name of a timer has 1 to ${nameBytesMax} bytes of well-formed text`);
   }
 }
 

@@ -1,4 +1,4 @@
-/** The `ctx` of one call or callback; expensive parts are made on first use. Refuses everything after `end`. */
+/** The `ctx` of one call or callback; expensive parts are created on first use. Refuses everything after `end`. */
 import type { RemusterError } from '../../../base/errors.ts';
 import { type CallId, formatCallId } from '../../../base/ids.ts';
 import type { Clock } from '../../../base/ports.ts';
@@ -16,7 +16,7 @@ import type {
 import { type HandleCall, poolHandle } from '../../pool-handle.ts';
 import { viewEndedError } from '../state/state-view.ts';
 
-/** What all contexts of one container have in common. */
+/** What all contexts of one activation share. */
 export type ContextInfo = {
   readonly clock: Clock;
   readonly pool: PoolInfo;
@@ -31,17 +31,17 @@ export type ContextInfo = {
 export class CallContext implements Context {
   readonly state: State;
   readonly timers: Timers;
-  readonly #home: ContextInfo;
+  readonly #info: ContextInfo;
   readonly #id: CallId | undefined;
   readonly #deadlineMs: number;
   #aborter: AbortController | undefined;
   #reason: RemusterError | undefined;
   #hasEnded = false;
-  /** It has called another container: what that changed stays, whatever becomes of this call. */
+  /** The call has called another container: changes there stay, whatever the outcome of this call. */
   hasCalled = false;
 
-  constructor(home: ContextInfo, state: State, timers: Timers, id: CallId | undefined, deadlineMs: number) {
-    this.#home = home;
+  constructor(info: ContextInfo, state: State, timers: Timers, id: CallId | undefined, deadlineMs: number) {
+    this.#info = info;
     this.state = state;
     this.timers = timers;
     this.#id = id;
@@ -49,15 +49,15 @@ export class CallContext implements Context {
   }
 
   get pool(): PoolInfo {
-    return this.#home.pool;
+    return this.#info.pool;
   }
 
   get container(): number {
-    return this.#home.container;
+    return this.#info.container;
   }
 
   get node(): string {
-    return this.#home.node;
+    return this.#info.node;
   }
 
   get callId(): string {
@@ -74,15 +74,15 @@ export class CallContext implements Context {
 
   // Functions behind getters, so that `const { now, log } = ctx` works as well.
   get now(): () => number {
-    return this.#home.now;
+    return this.#info.now;
   }
 
   get random(): () => number {
-    return this.#home.random;
+    return this.#info.random;
   }
 
   get log(): Context['log'] {
-    return this.#home.log;
+    return this.#info.log;
   }
 
   get remainingMs(): () => number {
@@ -93,7 +93,7 @@ export class CallContext implements Context {
     return (definition, pool) => poolHandle(definition, pool, (call, options) => this.#invoke(call, options));
   }
 
-  /** The caller has given up, its time is over, or the container closes. */
+  /** The caller cancelled, the deadline passed, or the container closes. */
   abort(reason: RemusterError): void {
     this.#reason ??= reason;
     this.#aborter?.abort(reason);
@@ -103,11 +103,11 @@ export class CallContext implements Context {
     this.#hasEnded = true;
   }
 
-  /** Calls of a call end with it: they get no more time than it has, and its signal. */
+  /** Nested calls end with this call: they get at most its remaining time, and its signal. */
   #invoke(call: HandleCall, options: CallOptions): Promise<unknown> {
     if (this.#hasEnded) throw viewEndedError();
     this.hasCalled = true;
-    return this.#home.session().call(call, this.#capped(options));
+    return this.#info.session().call(call, this.#capped(options));
   }
 
   #capped(options: CallOptions): CallOptions {
@@ -117,6 +117,6 @@ export class CallContext implements Context {
   }
 
   #remainingMs(): number {
-    return Math.max(0, this.#deadlineMs - this.#home.clock.nowMs());
+    return Math.max(0, this.#deadlineMs - this.#info.clock.nowMs());
   }
 }

@@ -3,7 +3,7 @@ import { it } from 'node:test';
 
 import { TurnDeadlines, type DeadlineEntry } from './call-deadlines.ts';
 
-/** One timer at a time is all that is needed. */
+/** A clock with a single timer. */
 class OneTimer {
   now = 0;
   #timer: { readonly atMs: number; readonly run: () => void } | undefined;
@@ -33,12 +33,12 @@ class OneTimer {
   }
 }
 
-it('ends what is over, whose end came first first, and nothing that has left', () => {
+it('expires entries in order of deadline, and no deleted ones', () => {
   const clock = new OneTimer();
   const deadlines = new TurnDeadlines(clock);
   const ended: string[] = [];
   const limited = (name: string, deadlineMs: number, then = (): void => {}): DeadlineEntry => {
-    const one = { deadlineMs, place: -1, onExpired: () => (ended.push(name), then()) };
+    const one = { deadlineMs, listIndex: -1, onExpired: () => (ended.push(name), then()) };
     deadlines.add(one);
     return one;
   };
@@ -56,5 +56,5 @@ it('ends what is over, whose end came first first, and nothing that has left', (
   clock.advance(499);
   assert.equal(ended.length, 3);
   clock.advance(500);
-  assert.deepEqual([ended.at(-1), late.place, deadlines.size], ['late', -1, 0]);
+  assert.deepEqual([ended.at(-1), late.listIndex, deadlines.size], ['late', -1, 0]);
 });

@@ -1,19 +1,19 @@
 /**
- * Ends what has a deadline in a container, with one timer for all: most is over long before, and a timer for each would
- * cost more than the work.
+ * The deadlines of the calls and turns of one container, with one timer for all: almost every call ends long before its
+ * deadline, and a timer for each would cost more than the call.
  */
 import type { Cancel, Clock } from '../../../base/ports.ts';
 
 export type DeadlineEntry = {
   readonly deadlineMs: number;
-  /** Belongs to the list: -1 when it is not there. */
-  place: number;
+  /** Written by the list only; -1 when not in it. */
+  listIndex: number;
   onExpired(): void;
 };
 
 export class TurnDeadlines {
   readonly #clock: Clock;
-  /** In no order. */
+  /** Unordered. */
   readonly #all: DeadlineEntry[] = [];
   #wakeAtMs = Infinity;
   #cancel: Cancel | undefined;
@@ -26,47 +26,47 @@ export class TurnDeadlines {
     return this.#all.length;
   }
 
-  add(limited: DeadlineEntry): void {
-    limited.place = this.#all.length;
-    this.#all.push(limited);
-    if (limited.deadlineMs < this.#wakeAtMs) this.#arm(limited.deadlineMs);
+  add(entry: DeadlineEntry): void {
+    entry.listIndex = this.#all.length;
+    this.#all.push(entry);
+    if (entry.deadlineMs < this.#wakeAtMs) this.#arm(entry.deadlineMs);
   }
 
-  /** The timer stays: it costs less to wake for nothing than to look for the next deadline each time. */
-  delete(limited: DeadlineEntry): void {
-    const { place } = limited;
-    if (place < 0) return;
-    limited.place = -1;
+  /** The timer stays: one useless wake-up costs less than a search for the next deadline at each removal. */
+  delete(entry: DeadlineEntry): void {
+    const { listIndex } = entry;
+    if (listIndex < 0) return;
+    entry.listIndex = -1;
     const last = this.#all.pop() as DeadlineEntry;
-    if (last === limited) return;
-    this.#all[place] = last;
-    last.place = place;
+    if (last === entry) return;
+    this.#all[listIndex] = last;
+    last.listIndex = listIndex;
   }
 
   stop(): void {
     this.#cancel?.();
     this.#cancel = undefined;
     this.#wakeAtMs = Infinity;
-    for (const limited of this.#all) limited.place = -1;
+    for (const entry of this.#all) entry.listIndex = -1;
     this.#all.length = 0;
   }
 
   #arm(atMs: number): void {
     this.#cancel?.();
     this.#wakeAtMs = atMs;
-    this.#cancel = this.#clock.schedule(Math.max(0, atMs - this.#clock.nowMs()), () => this.#wake());
+    this.#cancel = this.#clock.schedule(Math.max(0, atMs - this.#clock.nowMs()), () => this.#onTimer());
   }
 
-  /** Whose end comes first ends first. */
-  #wake(): void {
+  /** Ends expired entries in order of deadline. */
+  #onTimer(): void {
     this.#cancel = undefined;
     this.#wakeAtMs = Infinity;
     const nowMs = this.#clock.nowMs();
-    const over = this.#all.filter(({ deadlineMs }) => deadlineMs <= nowMs);
-    for (const limited of over.toSorted((a, b) => a.deadlineMs - b.deadlineMs)) {
-      if (limited.place < 0) continue;
-      this.delete(limited);
-      limited.onExpired();
+    const expired = this.#all.filter(({ deadlineMs }) => deadlineMs <= nowMs);
+    for (const entry of expired.toSorted((a, b) => a.deadlineMs - b.deadlineMs)) {
+      if (entry.listIndex < 0) continue;
+      this.delete(entry);
+      entry.onExpired();
     }
     let nextMs = Infinity;
     for (const { deadlineMs } of this.#all) nextMs = Math.min(nextMs, deadlineMs);

@@ -3,7 +3,7 @@ import { it } from 'node:test';
 
 import { CommitQueue } from './commit-queue.ts';
 
-it('lets everybody wait for the commits that were issued before, and for no others', () => {
+it('a commit queue releases an item after the commits issued before it, and no others', () => {
   const line = new CommitQueue<string>(10);
   const out: string[] = [];
   const release = (item: string): number => out.push(item);
@@ -23,7 +23,7 @@ it('lets everybody wait for the commits that were issued before, and for no othe
   assert.deepEqual([line.bytes, line.isEmpty], [0, true]);
 });
 
-it('keeps the order over many, also when some leave in the middle and others come meanwhile', () => {
+it('a commit queue keeps its order while items are deleted and appended', () => {
   const line = new CommitQueue<string>(10_000);
   const out: string[] = [];
   const expected: string[] = [];
@@ -51,7 +51,7 @@ it('keeps the order over many, also when some leave in the middle and others com
   assert.deepEqual([line.isEmpty, line.failAll()], [true, []]);
 });
 
-it('insists on the order of the endings, and on its bound', () => {
+it('a commit queue asserts the order of completions and its bound', () => {
   const line = new CommitQueue<string>(2);
   line.begin(0);
   line.begin(0);

@@ -1,91 +1,94 @@
 /**
- * Order of commits and of the answers behind them. An answer waits for every commit its call could have seen. So nobody
- * hears of what a crash could take back. Commits nothing itself.
+ * The order of commits and of the replies behind them. A reply waits for every commit that its call could have read, so
+ * no caller learns of state that a crash could lose. Commits nothing itself.
  */
 import { assert } from '../../../base/assert.ts';
 import { BoundedQueue } from '../../../base/collections/bounded-queue.ts';
 
-/** So many who are gone may stand before the first who waits. */
-const goneMax = 1_024;
+/** Released items before the first waiting one that trigger a compaction. */
+const releasedMax = 1_024;
 
 export class CommitQueue<T extends object | string> {
-  /** In order, and beside each the last commit that it could have seen. Bounded by whoever appends. */
+  /** In order; beside each item, in `#afterCommit`, the last commit that it could have read. Bounded by the callers. */
   #waiting: (T | undefined)[] = [];
-  #behind: number[] = [];
-  /** Whoever stands before this place is gone; behind it only who has left. */
+  #afterCommit: number[] = [];
+  /** Items before this index are released; after it, `undefined` marks deleted items. */
   #head = 0;
-  /** Of the commits under way. */
+  /** Sizes of the pending commits. */
   readonly #sizes: BoundedQueue<number>;
   #issued = 0;
-  #ended = 0;
+  #completed = 0;
   #bytes = 0;
 
   constructor(commitsMax: number) {
     this.#sizes = new BoundedQueue(commitsMax);
   }
 
-  /** Nothing is under way. */
+  /** No commit is pending. */
   get isEmpty(): boolean {
-    return this.#issued === this.#ended;
+    return this.#issued === this.#completed;
   }
 
   get isFull(): boolean {
     return this.#sizes.length === this.#sizes.max;
   }
 
-  /** Of what is under way. */
+  /** Bytes of the pending commits. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** The number of the new commit. */
+  /** Returns the number of the new commit. */
   begin(bytes: number): number {
-    assert(this.#sizes.push(bytes), 'more commits are under way than allowed');
+    assert(this.#sizes.push(bytes), 'more commits are pending than allowed');
     this.#bytes += bytes;
     return ++this.#issued;
   }
 
-  /** Behind everything that was issued so far. */
+  /** The item waits for all commits issued so far. */
   append(item: T): void {
     this.#waiting.push(item);
-    this.#behind.push(this.#issued);
+    this.#afterCommit.push(this.#issued);
   }
 
-  /** It waits no longer. Rare: most wait for their commit. */
+  /** Removes an item. Rare: most wait for their commit. */
   delete(item: T): void {
     const at = this.#waiting.indexOf(item, this.#head);
     if (at >= 0) this.#waiting[at] = undefined;
   }
 
-  /** Ends the oldest commit and gives out, in order, who waited for no later one. */
+  /** Completes the oldest commit and releases, in order, the items that wait for no later one. */
   complete(commit: number, release: (item: T) => void): void {
-    assert(commit === this.#ended + 1 && commit <= this.#issued, 'commits end in the order in which they were issued');
-    this.#ended = commit;
+    assert(
+      commit === this.#completed + 1 && commit <= this.#issued,
+      'commits complete in the order in which they were issued',
+    );
+    this.#completed = commit;
     this.#bytes -= this.#sizes.shift() ?? 0;
-    while (this.#head < this.#waiting.length && (this.#behind[this.#head] as number) <= this.#ended) {
+    while (this.#head < this.#waiting.length && (this.#afterCommit[this.#head] as number) <= this.#completed) {
       const item = this.#waiting[this.#head];
       this.#waiting[this.#head] = undefined;
       this.#head += 1;
       if (item !== undefined) release(item);
     }
-    this.#shorten();
+    this.#compact();
   }
 
-  /** No commit ends any more: everybody who waits, in order. */
+  /** No commit completes any more: removes and returns all waiting items, in order. */
   failAll(): T[] {
     const left = this.#waiting.filter((item) => item !== undefined);
-    [this.#waiting, this.#behind, this.#head] = [[], [], 0];
+    [this.#waiting, this.#afterCommit, this.#head] = [[], [], 0];
     return left;
   }
 
-  #shorten(): void {
+  #compact(): void {
     if (this.#head === this.#waiting.length) {
       this.#waiting.length = 0;
-      this.#behind.length = 0;
+      this.#afterCommit.length = 0;
       this.#head = 0;
-    } else if (this.#head >= goneMax && this.#head * 2 >= this.#waiting.length) {
+    } else if (this.#head >= releasedMax && this.#head * 2 >= this.#waiting.length) {
       this.#waiting.splice(0, this.#head);
-      this.#behind.splice(0, this.#head);
+      this.#afterCommit.splice(0, this.#head);
       this.#head = 0;
     }
   }

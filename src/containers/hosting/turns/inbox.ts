@@ -1,32 +1,32 @@
 /**
- * All unfinished calls of a container by id, so a resend joins the running call. Holds calls while the container is not
+ * All open calls of a container by id, so that a retry joins the running call. Holds calls while the container is not
  * open. Bounded in number and bytes.
  */
 import { CompactingSet } from '../../../base/collections/compacting-map.ts';
+import { CounterIndex } from '../../../base/collections/counter-index.ts';
 import { type Done, failure, type Outcome, RemusterError, withStateChanged } from '../../../base/errors.ts';
 import type { CallId } from '../../../base/ids.ts';
 import type { Cancel, Clock } from '../../../base/ports.ts';
 import type { IncomingCall, CallOutput } from '../../contract.ts';
-import { CallIndex } from './call-index.ts';
 import { TurnDeadlines } from './call-deadlines.ts';
 import type { HostingLimits } from '../../hosting-limits.ts';
 import { PendingCall } from './pending-call.ts';
 
-const nothing: Cancel = () => {};
+const notCancellable: Cancel = () => {};
 
 export class Inbox {
-  /** For everything in this container that has an end, calls or not. */
+  /** The deadlines of calls and of internal turns. */
   readonly deadlines: TurnDeadlines;
   readonly #limits: HostingLimits;
-  readonly #ended: (pending: PendingCall, isOk: boolean) => void;
+  readonly #onEnded: (pending: PendingCall, isOk: boolean) => void;
   readonly #calls = new CallIndex();
-  /** Have no turn yet, because the container is not open. */
+  /** Calls without a turn, because the container is not open. */
   readonly #waiting = new CompactingSet<PendingCall>();
   #bytes = 0;
 
   constructor(clock: Clock, limits: HostingLimits, ended: (pending: PendingCall, isOk: boolean) => void) {
     this.#limits = limits;
-    this.#ended = ended;
+    this.#onEnded = ended;
     this.deadlines = new TurnDeadlines(clock);
   }
 
@@ -42,14 +42,14 @@ export class Inbox {
     return this.#calls.find(id);
   }
 
-  /** One more request of a call that is here already. */
+  /** Attaches a retry to a call that is already here. */
   join(pending: PendingCall, done: Done<CallOutput>): Cancel {
     if (pending.waiters < this.#limits.waitersMax) return pending.attach(done);
-    done(failure('CAPACITY', 'too many requests of this call wait for its answer', 'maybe'));
-    return nothing;
+    done(failure('CAPACITY', 'too many retries of this call wait for its result', 'maybe'));
+    return notCancellable;
   }
 
-  /** Undefined: there is no room for it. */
+  /** Undefined: the inbox is full. */
   admit(call: IncomingCall, nowMs: number): PendingCall | undefined {
     const { callsMax, callBytesMax } = this.#limits;
     if (this.#calls.size >= callsMax || this.#bytes + call.args.length > callBytesMax) return undefined;
@@ -65,7 +65,7 @@ export class Inbox {
     this.#waiting.add(pending);
   }
 
-  /** Those who wait, in order; they wait no more. */
+  /** Removes and returns the waiting calls, in order. */
   removeWaiting(): PendingCall[] {
     const waiting = [...this.#waiting];
     this.#waiting.clear();
@@ -73,59 +73,94 @@ export class Inbox {
     return waiting;
   }
 
-  /** Puts calls whose turn did not come back before those who came later. */
+  /** Puts calls that did not get a turn back, before the calls that arrived later. */
   returnWaiting(pending: readonly PendingCall[]): void {
-    for (const one of [...pending, ...this.removeWaiting()]) this.wait(one);
+    for (const call of [...pending, ...this.removeWaiting()]) this.wait(call);
   }
 
-  /** Answers everybody and forgets the call. */
+  /** Replies to all waiters and removes the call. */
   end(pending: PendingCall, outcome: Outcome<CallOutput>): void {
     this.leave(pending);
-    pending.stage = 'over';
+    pending.stage = 'ended';
     this.deadlines.delete(pending);
-    this.#ended(pending, outcome.ok);
-    pending.answer(outcome);
+    this.#onEnded(pending, outcome.ok);
+    pending.replyAll(outcome);
   }
 
-  /** It cannot be joined any more; its deadline stays. */
+  /** The call cannot be joined any more; its deadline stays. */
   leave(pending: PendingCall): void {
     pending.queue?.delete(pending);
     pending.queue = undefined;
     if (this.#calls.delete(pending)) this.#bytes -= pending.call.args.length;
   }
 
-  /** Answers everybody. What has not begun is over; what runs goes on, and may be joined again. */
-  answerAll(error: RemusterError): void {
+  /** Replies to all waiters. Calls that have not started end; running ones go on, and retries may join them. */
+  replyAll(error: RemusterError): void {
     for (const pending of this.#calls.all()) {
       if (pending.stage === 'waiting') this.end(pending, { ok: false, error: withStateChanged(error, 'no') });
-      else pending.answer({ ok: false, error });
+      else pending.replyAll({ ok: false, error });
     }
   }
 
-  /** Those who have had their turn will get no other answer. */
+  /** Ends all calls that have had a turn. */
   failStarted(error: RemusterError): void {
     for (const pending of this.#calls.all()) {
       if (pending.stage !== 'waiting') this.end(pending, { ok: false, error });
     }
   }
 
-  /** Those who have not had their turn will not get one. */
+  /** Ends all calls that wait for a turn. */
   failWaiting(error: RemusterError): void {
     for (const pending of [...this.#waiting]) this.end(pending, { ok: false, error });
   }
 
   expired(pending: PendingCall): void {
-    this.#giveUp(pending, new RemusterError('DEADLINE'));
+    this.#fail(pending, new RemusterError('DEADLINE'));
   }
 
   abandoned(pending: PendingCall): void {
-    // What it wrote is on its way and counts: the answer is kept for whoever sends the call again.
-    if (pending.stage !== 'committing') this.#giveUp(pending, new RemusterError('CANCELLED'));
+    // Its commit is pending and counts: the result is remembered for a retry.
+    if (pending.stage !== 'committing') this.#fail(pending, new RemusterError('CANCELLED'));
   }
 
-  #giveUp(pending: PendingCall, error: RemusterError): void {
+  #fail(pending: PendingCall, error: RemusterError): void {
     const { stop } = pending;
     this.end(pending, { ok: false, error });
     stop?.(error);
   }
+}
+
+/**
+ * Calls by id without a string for each: calls of different callers with the same number form a chain, which is hardly
+ * ever longer than there are callers. Finds the newest first.
+ */
+class CallIndex {
+  readonly #calls = new CounterIndex<PendingCall>();
+
+  get size(): number {
+    return this.#calls.size;
+  }
+
+  find(id: CallId): PendingCall | undefined {
+    let pending = this.#calls.find(id.counter);
+    while (pending !== undefined && !isSameCall(pending.call.id, id)) pending = pending.nextInChain;
+    return pending;
+  }
+
+  add(pending: PendingCall): void {
+    this.#calls.add(pending);
+  }
+
+  /** False: it was not there. */
+  delete(pending: PendingCall): boolean {
+    return this.#calls.delete(pending);
+  }
+
+  all(): PendingCall[] {
+    return this.#calls.all();
+  }
+}
+
+function isSameCall(one: CallId, other: CallId): boolean {
+  return one.counter === other.counter && one.generation === other.generation && one.session === other.session;
 }

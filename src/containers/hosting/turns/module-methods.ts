@@ -1,4 +1,4 @@
-/** A module's methods by name, decoding of arguments, and what callers get of a thrown error. Runs nothing. */
+/** The methods of a module by name, the decoding of arguments, and the error that a caller gets. Runs nothing. */
 import { isRemusterError, RemusterError, withPossibleEffect, withStateChanged } from '../../../base/errors.ts';
 import { decodeValue } from '../../../messages/codec/value.ts';
 import { type Context, toMethodError, type ModuleDefinition } from '../../module.ts';
@@ -11,7 +11,7 @@ export type ModuleMethod = {
 
 const messageCharactersMax = 4_000;
 
-/** `others` are those that every container has. */
+/** `others`: the methods that every container has. */
 export function methodsOf(
   definition: ModuleDefinition,
   others: readonly ModuleMethod[] = [],
@@ -25,7 +25,7 @@ export function methodsOf(
   return methods;
 }
 
-/** Throws BAD_ARGUMENT for what is not a list of values. */
+/** Throws BAD_ARGUMENT if the bytes are not an encoded list. */
 export function decodeArgs(bytes: Uint8Array): unknown[] {
   let args: unknown;
   try {
@@ -33,23 +33,20 @@ export function decodeArgs(bytes: Uint8Array): unknown[] {
   } catch {
     args = undefined;
   }
-  if (!Array.isArray(args)) throw new RemusterError('BAD_ARGUMENT', 'the arguments of a call are an encoded list');
+  if (!Array.isArray(args))
+    throw new RemusterError('BAD_ARGUMENT', 'malformed arguments: give an encoded list of values');
   return args;
 }
 
 /**
- * The error that the caller of a method gets: nothing that the method changed is kept. A full quota keeps its code: it is
- * no mistake of the method. `hasCalled`: what the method changed in other containers stays.
+ * The error that the caller of a method gets; the changes of the method are dropped. STORE_FULL keeps its code: it is
+ * no mistake of the method. `hasCalled`: changes in other containers may stay.
  */
 export function methodFailure(thrown: unknown, hasCalled = false): RemusterError {
   const own = isRemusterError(thrown, 'STORE_FULL') ? thrown : toMethodError(thrown);
   const error = hasCalled ? withPossibleEffect(own) : withStateChanged(own, 'no');
   if (error.message.length <= messageCharactersMax) return error;
   return new RemusterError(error.code, error.message.slice(0, messageCharactersMax), error.stateChanged);
-}
-
-export function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function';
 }
 
 export function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {

@@ -1,19 +1,19 @@
 /**
- * One call from arrival to end: its waiters, deadline and stage. Each waiter is answered exactly once. Never decides
- * when it runs.
+ * One call from arrival to end: its waiters, deadline and stage. Each waiter gets exactly one reply. Never decides when
+ * it runs.
  *
- *   waiting --its turn--> running --its method has returned--> committing --everything it saw is durable--> over
- *                            +----it gives item after item---> flowing ----its end, or its reader has enough--+
+ *   waiting --turn--> running --method returned--> committing --all it has read is durable--> ended
+ *                        +------method is a generator--> streaming --last item, or the reader stops--+
  */
 import { type Done, failure, type Outcome, type RemusterError } from '../../../base/errors.ts';
 import type { Cancel } from '../../../base/ports.ts';
 import type { IncomingCall, CallOutput } from '../../contract.ts';
 
-/** What a pending call asks of those who look after it. */
+/** The inbox of the call. */
 type PendingCallOwner = {
-  /** Its time is over. */
+  /** The deadline has passed. */
   expired(pending: PendingCall): void;
-  /** Nobody waits for it any more. */
+  /** The last waiter has cancelled. */
   abandoned(pending: PendingCall): void;
 };
 
@@ -21,27 +21,27 @@ export class PendingCall {
   readonly call: IncomingCall;
   readonly arrivedMs: number;
   readonly deadlineMs: number;
-  stage: 'waiting' | 'running' | 'flowing' | 'committing' | 'over' = 'waiting';
-  /** Where it waits, for its turn or for a commit. */
+  stage: 'waiting' | 'running' | 'streaming' | 'committing' | 'ended' = 'waiting';
+  /** The queue in which it waits for a turn or a commit. */
   queue: { delete(pending: PendingCall): unknown } | undefined;
-  /** While it runs: ends the work without effect. */
+  /** While it runs: ends the method without effect. */
   stop: ((error: RemusterError) => void) | undefined;
-  /** What it wrote is on its way to the disks. */
+  /** Its commit is pending. */
   isWriting = false;
-  /** What it will be answered once everything it saw is durable. */
+  /** The reply, sent when everything that it has read is durable. */
   outcome: Outcome<CallOutput> | undefined;
-  /** See deadlines.ts. */
-  place = -1;
-  /** See call-index.ts. */
+  /** See `TurnDeadlines`. */
+  listIndex = -1;
+  /** See `CallIndex`. */
   nextInChain: PendingCall | undefined;
-  readonly #care: PendingCallOwner;
+  readonly #owner: PendingCallOwner;
   #waiters: Done<CallOutput>[] = [];
 
-  constructor(call: IncomingCall, nowMs: number, care: PendingCallOwner) {
+  constructor(call: IncomingCall, nowMs: number, owner: PendingCallOwner) {
     this.call = call;
     this.arrivedMs = nowMs;
     this.deadlineMs = nowMs + call.remainingMs;
-    this.#care = care;
+    this.#owner = owner;
   }
 
   get counter(): number {
@@ -52,9 +52,9 @@ export class PendingCall {
     return this.#waiters.length;
   }
 
-  /** One more who waits. Cancelling answers that one; when it was the last, the work is given up. */
+  /** Adds a waiter. Its cancellation replies to it; the cancellation of the last waiter abandons the call. */
   attach(done: Done<CallOutput>): Cancel {
-    // The same function may wait twice, and is then told apart by a box.
+    // The same function may wait twice; a wrapper distinguishes the second.
     const waiter: Done<CallOutput> = this.#waiters.includes(done) ? (outcome) => done(outcome) : done;
     this.#waiters.push(waiter);
     return () => {
@@ -62,28 +62,28 @@ export class PendingCall {
       if (at >= 0) {
         this.#waiters.splice(at, 1);
         waiter(failure('CANCELLED'));
-      } else if (this.stage !== 'flowing') return;
-      // A flow goes on after it was answered, until its reader has enough.
-      if (this.#waiters.length === 0 && this.stage !== 'over') this.#care.abandoned(this);
+      } else if (this.stage !== 'streaming') return;
+      // A result stream goes on after the reply, until its reader stops.
+      if (this.#waiters.length === 0 && this.stage !== 'ended') this.#owner.abandoned(this);
     };
   }
 
-  /** The first who waits gets the flow: it can be read once. */
-  answerStream(outcome: Outcome<CallOutput>): void {
+  /** Only the first waiter gets the result stream: it can be read once. */
+  replyStream(outcome: Outcome<CallOutput>): void {
     const [first, ...others] = this.#waiters;
     this.#waiters = [];
     first?.(outcome);
-    for (const waiter of others) waiter(failure('FENCED', 'another request of this call reads what it gives'));
+    for (const waiter of others) waiter(failure('FENCED', 'another request of this call reads the result stream'));
   }
 
-  /** Everybody who waits now; the work may go on. */
-  answer(outcome: Outcome<CallOutput>): void {
+  /** Replies to all current waiters; the method may go on. */
+  replyAll(outcome: Outcome<CallOutput>): void {
     const waiters = this.#waiters;
     this.#waiters = [];
     for (const waiter of waiters) waiter(outcome);
   }
 
   onExpired(): void {
-    this.#care.expired(this);
+    this.#owner.expired(this);
   }
 }

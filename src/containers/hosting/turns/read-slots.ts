@@ -1,14 +1,15 @@
 /**
- * Readonly calls: they overlap each other and the writer, and see no uncommitted turn. Bounded; calls beyond the bound
- * wait.
+ * Readonly calls: they overlap each other and the writing turn, and never read the changes of an unfinished one.
+ * Bounded; further calls wait.
  */
 import { type Done, failure, type Outcome, RemusterError, success } from '../../../base/errors.ts';
+import { isThenable } from '../../../base/thenable.ts';
 import type { Cancel } from '../../../base/ports.ts';
 import { encodeValue } from '../../../messages/codec/value.ts';
 import type { IncomingCall, CallOutput } from '../../contract.ts';
 import { CallContext } from './call-context.ts';
 import { ResultStreamSource } from './result-stream-source.ts';
-import { decodeArgs, methodFailure, isAsyncIterable, isThenable, type ModuleMethod } from './module-methods.ts';
+import { decodeArgs, methodFailure, isAsyncIterable, type ModuleMethod } from './module-methods.ts';
 import type { PendingCall } from './pending-call.ts';
 import { noTimers } from '../state/timer-table.ts';
 import type { TurnPorts } from './turn.ts';
@@ -16,21 +17,21 @@ import type { TurnPorts } from './turn.ts';
 type Reader = {
   readonly pending: PendingCall;
   readonly ctx: CallContext;
-  flow: ResultStreamSource | undefined;
-  isOver: boolean;
+  stream: ResultStreamSource | undefined;
+  hasEnded: boolean;
 };
 
 export type ReadSlotsPorts = TurnPorts & {
-  /** Everything that is in memory now is durable. */
+  /** The state in memory is durable. */
   readonly isDurable: () => boolean;
-  readonly durable: () => Promise<void>;
-  /** Gives a turn to a call that waited for fewer readers. */
+  readonly whenDurable: () => Promise<void>;
+  /** Starts a call that waited for a read slot. */
   readonly resume: (pending: PendingCall) => void;
-  /** Counts a call that was never pending. */
-  readonly answered: (durationMs: number, isOk: boolean) => void;
+  /** Counts a call that ended without becoming pending. */
+  readonly recordEnded: (durationMs: number, isOk: boolean) => void;
 };
 
-const nothing: Cancel = () => {};
+const notCancellable: Cancel = () => {};
 
 export class ReadSlots {
   readonly #ports: ReadSlotsPorts;
@@ -45,37 +46,37 @@ export class ReadSlots {
     return this.#readers.size === 0;
   }
 
-  /** A call that has just arrived. */
+  /** Runs a call that has just arrived. */
   call(call: IncomingCall, method: ModuleMethod, nowMs: number, done: Done<CallOutput>): Cancel {
     const { inbox, limits } = this.#ports;
     if (this.#readers.size >= limits.readersMax) return this.#enqueue(call, nowMs, done);
     const deadlineMs = nowMs + call.remainingMs;
-    if (deadlineMs <= nowMs) return this.#answerNow(nowMs, failure('DEADLINE'), done);
+    if (deadlineMs <= nowMs) return this.#replyNow(nowMs, failure('DEADLINE'), done);
     const ctx = this.#contextOf(call, deadlineMs);
     const result = this.#run(method, ctx, call.args);
-    if (result.ok && this.#isLong(result.value)) {
+    if (result.ok && this.#isAsynchronous(result.value)) {
       const pending = inbox.admit(call, nowMs);
       if (pending === undefined) {
         ctx.abort(new RemusterError('CAPACITY'));
-        return this.#answerNow(nowMs, inboxFull(), done);
+        return this.#replyNow(nowMs, inboxFull(), done);
       }
       const cancel = pending.attach(done);
-      this.#goOn(pending, ctx, result.value);
+      this.#startReader(pending, ctx, result.value);
       return cancel;
     }
     ctx.end();
     const outcome = this.#outcomeOf(result);
-    if (this.#ports.isDurable()) return this.#answerNow(nowMs, outcome, done);
+    if (this.#ports.isDurable()) return this.#replyNow(nowMs, outcome, done);
     const pending = inbox.admit(call, nowMs);
-    if (pending === undefined) return this.#answerNow(nowMs, inboxFull(), done);
+    if (pending === undefined) return this.#replyNow(nowMs, inboxFull(), done);
     const cancel = pending.attach(done);
-    this.#ports.answer(pending, outcome);
+    this.#ports.reply(pending, outcome);
     return cancel;
   }
 
-  /** A call that had to wait. */
+  /** Runs a call that had to wait. */
   add(pending: PendingCall, method: ModuleMethod): void {
-    const { limits, inbox, clock, answer } = this.#ports;
+    const { limits, inbox, clock, reply } = this.#ports;
     if (this.#readers.size >= limits.readersMax) {
       pending.queue = this.#queue;
       this.#queue.add(pending);
@@ -84,9 +85,9 @@ export class ReadSlots {
     if (pending.deadlineMs <= clock.nowMs()) return inbox.expired(pending);
     const ctx = this.#contextOf(pending.call, pending.deadlineMs);
     const result = this.#run(method, ctx, pending.call.args);
-    if (result.ok && this.#isLong(result.value)) return this.#goOn(pending, ctx, result.value);
+    if (result.ok && this.#isAsynchronous(result.value)) return this.#startReader(pending, ctx, result.value);
     ctx.end();
-    answer(pending, this.#outcomeOf(result));
+    reply(pending, this.#outcomeOf(result));
   }
 
   removeCalls(): PendingCall[] {
@@ -96,9 +97,9 @@ export class ReadSlots {
     return calls;
   }
 
-  /** Flows may be endless: nobody waits for their end. */
+  /** Result streams may be endless, so they are stopped, not awaited. */
   stopResultStreams(error: RemusterError): void {
-    for (const reader of [...this.#readers]) if (reader.flow !== undefined) this.#stop(reader, error);
+    for (const reader of [...this.#readers]) if (reader.stream !== undefined) this.#stop(reader, error);
   }
 
   close(error: RemusterError): void {
@@ -107,18 +108,18 @@ export class ReadSlots {
 
   #enqueue(call: IncomingCall, nowMs: number, done: Done<CallOutput>): Cancel {
     const pending = this.#ports.inbox.admit(call, nowMs);
-    if (pending === undefined) return this.#answerNow(nowMs, inboxFull(), done);
+    if (pending === undefined) return this.#replyNow(nowMs, inboxFull(), done);
     pending.queue = this.#queue;
     this.#queue.add(pending);
     return pending.attach(done);
   }
 
-  #answerNow(startedMs: number, outcome: Outcome<CallOutput>, done: Done<CallOutput>): Cancel {
+  #replyNow(startedMs: number, outcome: Outcome<CallOutput>, done: Done<CallOutput>): Cancel {
     const nowMs = this.#ports.clock.nowMs();
     const allowed = this.#ports.canServe(nowMs) ? outcome : failure('NO_QUORUM');
-    this.#ports.answered(nowMs - startedMs, allowed.ok);
+    this.#ports.recordEnded(nowMs - startedMs, allowed.ok);
     done(allowed);
-    return nothing;
+    return notCancellable;
   }
 
   #contextOf(call: IncomingCall, deadlineMs: number): CallContext {
@@ -134,67 +135,67 @@ export class ReadSlots {
     }
   }
 
-  #isLong(value: unknown): value is PromiseLike<unknown> | AsyncIterable<unknown> {
+  #isAsynchronous(value: unknown): value is PromiseLike<unknown> | AsyncIterable<unknown> {
     return isThenable(value) || isAsyncIterable(value);
   }
 
-  #goOn(pending: PendingCall, ctx: CallContext, result: PromiseLike<unknown> | AsyncIterable<unknown>): void {
-    const reader: Reader = { pending, ctx, flow: undefined, isOver: false };
+  #startReader(pending: PendingCall, ctx: CallContext, result: PromiseLike<unknown> | AsyncIterable<unknown>): void {
+    const reader: Reader = { pending, ctx, stream: undefined, hasEnded: false };
     this.#readers.add(reader);
     pending.stage = 'running';
     pending.stop = (error) => this.#stop(reader, error);
-    if (!isThenable(result)) return this.#flow(reader, result);
+    if (!isThenable(result)) return this.#stream(reader, result);
     result.then(
-      (value) => this.#settled(reader, success(value)),
-      (thrown: unknown) => this.#settled(reader, { ok: false, error: methodFailure(thrown, ctx.hasCalled) }),
+      (value) => this.#onSettled(reader, success(value)),
+      (thrown: unknown) => this.#onSettled(reader, { ok: false, error: methodFailure(thrown, ctx.hasCalled) }),
     );
   }
 
-  #settled(reader: Reader, result: Outcome<unknown>): void {
-    if (reader.isOver) return;
-    if (result.ok && isAsyncIterable(result.value)) return this.#flow(reader, result.value);
+  #onSettled(reader: Reader, result: Outcome<unknown>): void {
+    if (reader.hasEnded) return;
+    if (result.ok && isAsyncIterable(result.value)) return this.#stream(reader, result.value);
     const { pending } = reader;
     this.#leave(reader);
-    this.#ports.answer(pending, this.#outcomeOf(result));
+    this.#ports.reply(pending, this.#outcomeOf(result));
     this.#next();
   }
 
-  #flow(reader: Reader, items: AsyncIterable<unknown>): void {
-    const { limits, durable, canServe, inbox } = this.#ports;
+  #stream(reader: Reader, items: AsyncIterable<unknown>): void {
+    const { limits, whenDurable, canServe, inbox } = this.#ports;
     const { pending } = reader;
-    const flow = new ResultStreamSource(items, {
+    const stream = new ResultStreamSource(items, {
       itemBytesMax: limits.resultBytesMax,
-      durable,
+      whenDurable,
       servingError: () => (canServe() ? undefined : new RemusterError('NO_QUORUM')),
-      ended: () => this.#flowEnded(reader),
+      ended: () => this.#onStreamEnded(reader),
     });
-    reader.flow = flow;
-    // Only its deadline and its reader end it now; a request that is sent again begins anew.
+    reader.stream = stream;
+    // From now on only its deadline or its reader ends the stream; a retry starts the method again.
     inbox.leave(pending);
-    pending.stage = 'flowing';
-    pending.answerStream(success({ stream: flow }));
+    pending.stage = 'streaming';
+    pending.replyStream(success({ stream }));
   }
 
-  #flowEnded(reader: Reader): void {
+  #onStreamEnded(reader: Reader): void {
     const { pending } = reader;
-    if (!reader.isOver) {
+    if (!reader.hasEnded) {
       reader.ctx.abort(new RemusterError('CANCELLED'));
       this.#leave(reader);
     }
-    if (pending.stage !== 'over') this.#ports.inbox.end(pending, success({ value: new Uint8Array() }));
+    if (pending.stage !== 'ended') this.#ports.inbox.end(pending, success({ value: new Uint8Array() }));
     this.#next();
   }
 
   #stop(reader: Reader, error: RemusterError): void {
-    if (reader.isOver) return;
+    if (reader.hasEnded) return;
     reader.ctx.abort(error);
     this.#leave(reader);
-    reader.flow?.stop(error);
+    reader.stream?.stop(error);
     this.#next();
   }
 
   #leave(reader: Reader): void {
-    reader.isOver = true;
+    reader.hasEnded = true;
     reader.ctx.end();
     reader.pending.stop = undefined;
     this.#readers.delete(reader);
@@ -223,5 +224,5 @@ export class ReadSlots {
 }
 
 function inboxFull(): Outcome<never> {
-  return failure('CAPACITY', 'too many calls of this container wait for their answers');
+  return failure('CAPACITY', 'too many calls of this container are open');
 }

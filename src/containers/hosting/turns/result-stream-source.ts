@@ -1,6 +1,6 @@
 /**
- * Items of a streaming method for one reader. Each item waits until all it could have seen is durable, and leaves only
- * while the lease holds. A generator that ignores its signal cannot hold the reader.
+ * The items of a generator method for one reader. Each item waits until everything it could have read is durable, and
+ * leaves only while the serving lease holds. A generator that ignores its signal cannot block the reader.
  */
 import type { RemusterError } from '../../../base/errors.ts';
 import { encodeValue } from '../../../messages/codec/value.ts';
@@ -8,29 +8,29 @@ import { methodFailure } from './module-methods.ts';
 
 export type ResultStreamSourcePorts = {
   readonly itemBytesMax: number;
-  /** Ends when everything that is in memory now is durable. */
-  readonly durable: () => Promise<void>;
-  /** Why nothing may be given at this instant. */
+  /** Resolves when the state that is in memory now is durable. */
+  readonly whenDurable: () => Promise<void>;
+  /** Why no item may leave at this instant. */
   readonly servingError: () => RemusterError | undefined;
-  /** It is over, whatever the reason; called once. */
+  /** The stream has ended, for any reason; called once. */
   readonly ended: () => void;
 };
 
 type Step = IteratorResult<Uint8Array, undefined>;
 
-const over: Step = { done: true, value: undefined };
+const done: Step = { done: true, value: undefined };
 
 export class ResultStreamSource implements AsyncIterableIterator<Uint8Array, undefined> {
   readonly #items: AsyncIterator<unknown>;
   readonly #ports: ResultStreamSourcePorts;
   readonly #stopped = Promise.withResolvers<never>();
-  #isOver = false;
+  #hasEnded = false;
   #isStopped = false;
 
   constructor(items: AsyncIterable<unknown>, ports: ResultStreamSourcePorts) {
     this.#items = items[Symbol.asyncIterator]();
     this.#ports = ports;
-    // Nobody may be reading when it is stopped.
+    // There may be no pending read when the stream is stopped.
     this.#stopped.promise.catch(() => {});
   }
 
@@ -39,7 +39,7 @@ export class ResultStreamSource implements AsyncIterableIterator<Uint8Array, und
   }
 
   async next(): Promise<Step> {
-    if (this.#isOver) return this.#isStopped ? this.#stopped.promise : over;
+    if (this.#hasEnded) return this.#isStopped ? this.#stopped.promise : done;
     try {
       return await Promise.race([this.#stopped.promise, this.#step()]);
     } catch (error) {
@@ -50,12 +50,12 @@ export class ResultStreamSource implements AsyncIterableIterator<Uint8Array, und
 
   return(): Promise<Step> {
     this.#end();
-    return Promise.resolve(over);
+    return Promise.resolve(done);
   }
 
   /** The reader gets this error instead of the next item. */
   stop(error: RemusterError): void {
-    if (this.#isOver) return;
+    if (this.#hasEnded) return;
     this.#isStopped = true;
     this.#stopped.reject(error);
     this.#end();
@@ -65,15 +65,15 @@ export class ResultStreamSource implements AsyncIterableIterator<Uint8Array, und
     const value = await this.#item();
     if (value === undefined) {
       this.#end();
-      return over;
+      return done;
     }
-    await this.#ports.durable();
-    const obstacle = this.#ports.servingError();
-    if (obstacle !== undefined) throw obstacle;
+    await this.#ports.whenDurable();
+    const error = this.#ports.servingError();
+    if (error !== undefined) throw error;
     return { done: false, value };
   }
 
-  /** Undefined after the last one. */
+  /** Undefined after the last item. */
   async #item(): Promise<Uint8Array | undefined> {
     try {
       const step = await this.#items.next();
@@ -84,9 +84,9 @@ export class ResultStreamSource implements AsyncIterableIterator<Uint8Array, und
   }
 
   #end(): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
-    // A generator that waits for something else hears of it later; nobody waits for that.
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    // A generator that awaits something else ends later, and is not awaited.
     this.#items.return?.()?.then(undefined, () => {});
     this.#ports.ended();
   }

@@ -1,6 +1,6 @@
 /**
- * Runs due timers as turns: method and removal in one commit, so each runs once. A throwing timer is retried with
- * backoff, then dropped and logged.
+ * Runs due timers as turns: the effect of the method and the removal of the timer are one commit, so each timer takes
+ * effect once. A timer that throws is retried with backoff, then dropped and logged.
  */
 import type { Outcome } from '../../../base/errors.ts';
 import type { Cancel } from '../../../base/ports.ts';
@@ -14,15 +14,15 @@ export type TimerRunnerPorts = Pick<TurnPorts, 'clock' | 'limits' | 'log' | 'con
   readonly run: (turn: InternalTurn) => void;
 };
 
-/** More timers than these wait until others have had their turn. */
-const busyMax = 100;
+/** Timers that have a turn or wait for a retry; further ones wait. */
+const activeMax = 100;
 
-type Busy = { readonly timer: ContainerTimer; attempts: number; cancelRetry: Cancel | undefined };
+type ActiveTimer = { readonly timer: ContainerTimer; attempts: number; cancelRetry: Cancel | undefined };
 
 export class TimerRunner {
   readonly #ports: TimerRunnerPorts;
-  /** Have a turn, or wait to be tried again. */
-  readonly #busy = new Map<string, Busy>();
+  /** Timers that have a turn or wait for a retry. */
+  readonly #active = new Map<string, ActiveTimer>();
   #isRunning = false;
   #cancel: Cancel | undefined;
 
@@ -35,87 +35,87 @@ export class TimerRunner {
     this.arm();
   }
 
-  /** No turn begins any more; those that have begun end by themselves. */
+  /** Starts no more turns; running ones end by themselves. */
   stop(): void {
     this.#isRunning = false;
     this.#cancel?.();
     this.#cancel = undefined;
-    for (const busy of this.#busy.values()) busy.cancelRetry?.();
-    this.#busy.clear();
+    for (const active of this.#active.values()) active.cancelRetry?.();
+    this.#active.clear();
   }
 
-  /** Looks for the next timer. */
+  /** Schedules the next due timer. */
   arm(): void {
     this.#cancel?.();
     this.#cancel = undefined;
-    if (!this.#isRunning || this.#busy.size >= busyMax) return;
+    if (!this.#isRunning || this.#active.size >= activeMax) return;
     const next = this.#next();
     if (next === undefined) return;
     const { clock, limits } = this.#ports;
     const delayMs = Math.min(limits.timerSleepMsMax, Math.max(0, next.dueWallMs - clock.wallMs()));
-    this.#cancel = clock.schedule(delayMs, () => this.#wake());
+    this.#cancel = clock.schedule(delayMs, () => this.#onTimer());
   }
 
   #next(): ContainerTimer | undefined {
     let next: ContainerTimer | undefined;
     this.#ports.timers.visit((timer) => {
-      if (this.#busy.get(timer.name)?.timer === timer) return true;
+      if (this.#active.get(timer.name)?.timer === timer) return true;
       next = timer;
       return false;
     });
     return next;
   }
 
-  #wake(): void {
+  #onTimer(): void {
     this.#cancel = undefined;
     const { clock, canServe } = this.#ports;
-    // When the lease returns, it is armed again.
+    // `arm` is called again when the lease returns.
     if (!canServe()) return;
     const nowMs = clock.wallMs();
-    for (let next = this.#next(); next !== undefined && this.#busy.size < busyMax; next = this.#next()) {
+    for (let next = this.#next(); next !== undefined && this.#active.size < activeMax; next = this.#next()) {
       if (next.dueWallMs > nowMs) break;
-      this.#busy.get(next.name)?.cancelRetry?.();
-      const busy: Busy = { timer: next, attempts: 0, cancelRetry: undefined };
-      this.#busy.set(next.name, busy);
-      this.#fire(busy);
+      this.#active.get(next.name)?.cancelRetry?.();
+      const active: ActiveTimer = { timer: next, attempts: 0, cancelRetry: undefined };
+      this.#active.set(next.name, active);
+      this.#fire(active);
       if (!this.#isRunning) return;
     }
     this.arm();
   }
 
-  #fire(busy: Busy): void {
-    const { timer } = busy;
+  #fire(active: ActiveTimer): void {
+    const { timer } = active;
     const { methods, limits, timers, run } = this.#ports;
-    busy.attempts += 1;
+    active.attempts += 1;
     run({
       name: `timer ${timer.name}`,
       timeMsMax: limits.timerCallMsMax,
       run: (ctx, changes) => {
-        // It may have been cancelled or set anew since it was due.
+        // The timer may have been cancelled or set again since it was due.
         if (timers.get(timer.name) !== timer) return undefined;
         changes.timers.cancel(timer.name);
         const method = methods.get(timer.method);
         if (method === undefined) throw new TypeError(`there is no method ${timer.method}`);
         return method.run(ctx, ...decodeArgs(timer.args));
       },
-      done: (outcome) => this.#ended(busy, outcome),
+      done: (outcome) => this.#onTurnEnded(active, outcome),
     });
   }
 
-  #ended(busy: Busy, outcome: Outcome<void>): void {
-    if (!this.#isRunning || this.#busy.get(busy.timer.name) !== busy) return;
+  #onTurnEnded(active: ActiveTimer, outcome: Outcome<void>): void {
+    if (!this.#isRunning || this.#active.get(active.timer.name) !== active) return;
     if (outcome.ok) {
-      this.#busy.delete(busy.timer.name);
+      this.#active.delete(active.timer.name);
       this.arm();
       return;
     }
     const { clock, limits, log, contextInfo } = this.#ports;
     if (outcome.error.code === 'NO_QUORUM') {
-      busy.attempts -= 1;
-      busy.cancelRetry = clock.schedule(limits.timerRetryMs, () => this.#fire(busy));
+      active.attempts -= 1;
+      active.cancelRetry = clock.schedule(limits.timerRetryMs, () => this.#fire(active));
       return;
     }
-    const { name, method } = busy.timer;
+    const { name, method } = active.timer;
     const fields = {
       pool: contextInfo.pool.name,
       container: contextInfo.container,
@@ -123,16 +123,16 @@ export class TimerRunner {
       method,
       error: outcome.error.message,
     };
-    const isLast = busy.attempts >= limits.timerAttemptsMax;
-    log(isLast ? 'error' : 'warn', isLast ? 'a timer failed too often and is dropped' : 'a timer failed', fields);
-    const delayMs = limits.timerRetryMs * 4 ** (busy.attempts - 1);
-    if (isLast) this.#drop(busy);
-    else busy.cancelRetry = clock.schedule(delayMs, () => this.#fire(busy));
+    const isLast = active.attempts >= limits.timerAttemptsMax;
+    log(isLast ? 'error' : 'warn', isLast ? 'a timer failed repeatedly and is dropped' : 'a timer failed', fields);
+    const delayMs = limits.timerRetryMs * 4 ** (active.attempts - 1);
+    if (isLast) this.#drop(active);
+    else active.cancelRetry = clock.schedule(delayMs, () => this.#fire(active));
   }
 
-  #drop(busy: Busy): void {
+  #drop(active: ActiveTimer): void {
     const { timers, limits, run } = this.#ports;
-    const { timer } = busy;
+    const { timer } = active;
     run({
       name: `timer ${timer.name}`,
       timeMsMax: limits.timerCallMsMax,
@@ -140,7 +140,7 @@ export class TimerRunner {
         if (timers.get(timer.name) === timer) changes.timers.cancel(timer.name);
       },
       done: () => {
-        this.#busy.delete(timer.name);
+        this.#active.delete(timer.name);
         this.arm();
       },
     });

@@ -1,4 +1,4 @@
-/** What takes a turn (a call, a callback, a timer) and what turns need of their activation. Types only. */
+/** The kinds of turns (a call, a callback, a timer) and what they need of their activation. Types only. */
 import type { Done, Outcome } from '../../../base/errors.ts';
 import type { Clock, Log, StoreWrite } from '../../../base/ports.ts';
 import type { CallOutput } from '../../contract.ts';
@@ -9,13 +9,13 @@ import type { Inbox } from './inbox.ts';
 import type { HostingLimits } from '../../hosting-limits.ts';
 import type { PendingCall } from './pending-call.ts';
 
-/** A turn that nobody has called for: a callback, a timer. It ends when what it wrote is committed. */
+/** A turn without a caller: a callback or a timer. It ends when its writes are committed. */
 export type InternalTurn = {
   readonly name: string;
   readonly timeMsMax: number;
-  /** What is thrown, or rejected, is its failure: then nothing of it counts. */
+  /** If it throws or rejects, the turn fails and its changes are dropped. */
   readonly run: (ctx: Context, changes: CallChanges) => unknown;
-  /** Besides what `run` writes. */
+  /** Rows to write besides the changes of `run`. */
   readonly rows?: readonly StoreWrite[];
   readonly done: Done<void>;
 };
@@ -29,15 +29,15 @@ export type TurnPorts = {
   readonly contextInfo: ContextInfo;
   readonly contents: ContainerContents;
   readonly inbox: Inbox;
-  /** Ours, open, and the lease holds: at this instant. */
+  /** The activation has not ended, and the serving lease holds at this instant. */
   readonly canServe: (nowMs?: number) => boolean;
-  /** So many commits are under way that the next writing turn has to wait. */
+  /** So many commits are pending that the next writing turn has to wait. */
   readonly isCommitQueueFull: () => boolean;
-  /** Makes it durable; the turn ends after it. */
+  /** Commits the rows; the turn ends when they are durable. */
   readonly commit: (rows: readonly StoreWrite[], bytes: number, turn: Turn) => void;
-  /** Answers when everything that is in memory now is durable. */
-  readonly answer: (pending: PendingCall, outcome: Outcome<CallOutput>) => void;
+  /** Replies when the state that is in memory now is durable. */
+  readonly reply: (pending: PendingCall, outcome: Outcome<CallOutput>) => void;
   readonly timersChanged: () => void;
-  /** A turn has ended: somebody may wait for the last one. */
+  /** A turn has ended; it may be the last one that `whenIdle` waits for. */
   readonly turnEnded: () => void;
 };
