@@ -52,7 +52,7 @@ const generators: Readonly<Record<string, (url: string, connections: number) => 
   },
   client: (url, connections) => {
     const times = new Histogram();
-    const recorder = { httpEnded: ({ durationUs }: { readonly durationUs: number }) => times.record(durationUs) };
+    const recorder = { recordRequest: ({ durationUs }: { readonly durationUs: number }) => times.record(durationUs) };
     const http = openHttp({ clock: systemClock() }).clientFor(recorder);
     return loop(connections, async () => (await http.get(`${url}/`)).status);
   },

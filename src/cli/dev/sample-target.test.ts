@@ -13,7 +13,7 @@ import { startSampleTarget } from './sample-target.ts';
 function client(t: TestContext): HttpClient {
   const connections = openHttp({ clock: systemClock() });
   t.after(() => connections.close());
-  return connections.clientFor({ httpEnded: () => {} });
+  return connections.clientFor({ recordRequest: () => {} });
 }
 
 describe('the sample target', { timeout: 60_000 }, () => {

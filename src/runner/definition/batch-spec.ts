@@ -1,4 +1,4 @@
-/** Validates the fields of a batch job: items, function, concurrency, unit size. Derives the default unit size. */
+/** Validates the fields of a batch: items, function, concurrency, unit size. Derives the default unit size. */
 import { jobLimits } from '../../jobs/limits.ts';
 import {
   type BatchFacts,
@@ -15,15 +15,16 @@ export const batchFields = [
 ];
 export const concurrencyMax = 100_000;
 export const unitItemsLimit = 1_000_000;
-/** So many shares for each core: what is lost with a worker is a small part, and the last ones end about together. */
-const sharesPerCore = 8;
-const shareMax = 100_000;
-const shareUnknown = 1_000;
+/** A lost worker loses a small part of the work, and the last units of all cores end at about the same time. */
+const unitsPerCore = 8;
+const unitItemsDefaultMax = 100_000;
+/** For a number of items that is known only after setup. */
+const unitItemsUnknown = 1_000;
 
 export function parseBatchSpec(
   reader: FieldReader,
   common: Pick<WorkflowFacts, 'cores' | 'thresholds'>,
-): { readonly facts: BatchFacts; readonly defined: CheckedBatch } {
+): { readonly facts: BatchFacts; readonly checked: CheckedBatch } {
   const each = reader.callback<CheckedBatch['each']>('each');
   if (each === undefined) throw reader.invalid('each', 'is missing');
   const { items, count } = itemsOf(reader);
@@ -36,32 +37,35 @@ export function parseBatchSpec(
     keepResults: reader.boolean('results') ?? true,
     ...parseFailurePolicy(reader, {}, hasFailedThreshold(common)),
   };
-  return { facts, defined: { items, each, unitItems } };
+  return { facts, checked: { items, each, unitItems } };
 }
 
 type FailurePolicy = Pick<BatchFacts, 'onItemError' | 'maxFailures'>;
 
 /**
- * What `before` says holds where the reader has nothing. Refuses what would contradict itself: `continue` has no limit,
- * and what `stop` has cut off is never within one.
+ * `before` has the defaults. Refuses contradictions: `maxFailures` is for `fail` only, and a threshold on failed items
+ * needs all items to run, which `stop` prevents.
  */
 export function parseFailurePolicy(reader: FieldReader, before: FailurePolicy, hasLimit: boolean): FailurePolicy {
   const onItemError = reader.oneOf('onItemError', itemErrorPolicies) ?? before.onItemError;
   const maxFailures = reader.integer('maxFailures', 0, jobLimits.itemsMax) ?? before.maxFailures;
   if (maxFailures !== undefined && onItemError !== undefined && onItemError !== 'fail')
-    throw reader.invalid('maxFailures', `cannot stand beside onItemError: '${onItemError}'`);
+    throw reader.invalid('maxFailures', `cannot be combined with onItemError: '${onItemError}'`);
   if (hasLimit && onItemError === 'stop')
-    throw reader.invalid('onItemError', "cannot be 'stop' beside a threshold on `failed`, which judges all items");
+    throw reader.invalid(
+      'onItemError',
+      "cannot be 'stop' together with a threshold on `failed`, which needs all items to run",
+    );
   return {
     ...(onItemError === undefined ? {} : { onItemError }),
     ...(maxFailures === undefined ? {} : { maxFailures }),
   };
 }
 
-/** How many items are given away at one time when nobody says it. */
+/** Items per unit unless the definition or the submitter sets `unitItems`. */
 export function defaultUnitItems(items: number | undefined, cores: number): number {
-  if (items === undefined) return shareUnknown;
-  const even = Math.min(shareMax, Math.ceil(items / (cores * sharesPerCore)));
+  if (items === undefined) return unitItemsUnknown;
+  const even = Math.min(unitItemsDefaultMax, Math.ceil(items / (cores * unitsPerCore)));
   return Math.max(1, even, Math.ceil(items / jobLimits.unitsMax));
 }
 
@@ -73,7 +77,7 @@ function itemsOf(reader: FieldReader): { readonly items: CheckedBatch['items']; 
     return { items: items as readonly unknown[], count: items.length };
   }
   if (items === undefined) throw reader.invalid('items', 'is missing: a list, a number or a function');
-  if (typeof items !== 'number') throw reader.invalid('items', 'has to be a list, a number or a function');
+  if (typeof items !== 'number') throw reader.invalid('items', 'must be a list, a number or a function');
   const count = reader.integer('items', 0, jobLimits.itemsMax) ?? 0;
   return { items: count, count };
 }

@@ -1,18 +1,19 @@
 /**
- * A validated workflow: the author's functions and its facts. What a submitter may override stands in the facts only.
+ * A validated workflow: its facts and the functions of its author. Values that a submitter can override are in the facts
+ * only.
  */
 import type { WorkflowFacts } from '../../jobs/workflow-facts.ts';
 import type { DataContext, EachContext, SetupContext, StepContext, WorkflowDefinition } from './workflow-context.ts';
 
-/** Recognised by a registered symbol: a bundle may have been made with another copy of the package. */
+/** A registered symbol, because a bundle may contain another copy of the package. */
 const definitionKey = Symbol.for('remuster.workflow');
 
-/** A pause in milliseconds; equal bounds are a fixed one. */
+/** A pause between two bounds; equal bounds are a fixed pause. */
 export type ThinkTime = { readonly fromMs: number; readonly toMs: number };
 
 export type StepDefinition = {
   readonly name: string;
-  /** Places of the steps that have to end before it; undefined: the one before it in the list. */
+  /** Indexes of the steps that must end before it; undefined: the preceding step. */
   readonly after: readonly number[] | undefined;
   readonly run: (ctx: StepContext<unknown, string>) => unknown;
   readonly think: ThinkTime | undefined;
@@ -29,7 +30,7 @@ export type CheckedWorkflow = {
 
 export type CheckedLoad = {
   readonly steps: readonly StepDefinition[];
-  /** No step says `after`: one follows the other, which needs no bookkeeping. */
+  /** No step has `after`: the steps run one after the other. */
   readonly isSequence: boolean;
   readonly think: ThinkTime | undefined;
 };
@@ -37,7 +38,7 @@ export type CheckedLoad = {
 export type CheckedBatch = {
   readonly items: readonly unknown[] | number | ((ctx: DataContext<unknown>) => unknown);
   readonly each: (item: unknown, ctx: EachContext<unknown>) => unknown;
-  /** As the author wants it. */
+  /** As set in the definition. */
   readonly unitItems: number | undefined;
 };
 
@@ -46,6 +47,6 @@ export function checkedWorkflowOf(value: unknown): CheckedWorkflow | undefined {
   return (value as { readonly [definitionKey]: CheckedWorkflow })[definitionKey];
 }
 
-export function toWorkflowDefinition(defined: CheckedWorkflow): WorkflowDefinition {
-  return Object.freeze({ name: defined.facts.name, [definitionKey]: defined });
+export function toWorkflowDefinition(checked: CheckedWorkflow): WorkflowDefinition {
+  return Object.freeze({ name: checked.facts.name, [definitionKey]: checked });
 }

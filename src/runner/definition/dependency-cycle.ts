@@ -1,6 +1,6 @@
 /** Finds a dependency cycle among names. Ignores unknown names. */
 
-/** The names of one cycle, the first one again at its end; undefined if there is none. Unknown names are passed over. */
+/** The names of one cycle, with the first one again at its end; undefined if there is none. */
 export function findCycle(
   names: readonly string[],
   after: (name: string) => readonly string[],
@@ -16,8 +16,8 @@ export function findCycle(
 
   function walk(name: string, path: string[]): readonly string[] | undefined {
     if (done.has(name) || !known.has(name)) return undefined;
-    const at = path.indexOf(name);
-    if (at >= 0) return [...path.slice(at), name];
+    const index = path.indexOf(name);
+    if (index >= 0) return [...path.slice(index), name];
     path.push(name);
     for (const before of after(name)) {
       const cycle = walk(before, path);

@@ -1,6 +1,6 @@
 /**
- * Derives WorkflowFacts from a definition with the submitter's overrides, and lists the workflows that a module
- * exports. Never runs user code.
+ * Derives the facts of a workflow from its definition and the overrides of the submitter, and lists the workflows that a
+ * module exports. Never runs user code.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { jobLimits } from '../../jobs/limits.ts';
@@ -15,7 +15,7 @@ import { parseMemoryMb } from './amounts.ts';
 
 export type FactsOverrides = {
   readonly cores?: number;
-  /** Of load tests; batch jobs pass over it, as over the next two. */
+  /** `vus`, `durationMs` and `iterations` are for load tests; batches ignore them. */
   readonly vus?: number;
   readonly durationMs?: number;
   readonly iterations?: number;
@@ -23,11 +23,12 @@ export type FactsOverrides = {
   readonly set?: Readonly<Record<string, string>>;
 };
 
-/** BAD_ARGUMENT for what is no definition, and for overrides that are out of bounds. */
+/** Throws BAD_ARGUMENT for a value that is not a definition, and for overrides that are out of bounds. */
 export function deriveFacts(definition: WorkflowDefinition, overrides: FactsOverrides = {}): WorkflowFacts {
-  const defined = checkedWorkflowOf(definition);
-  if (defined === undefined) throw new RemusterError('BAD_ARGUMENT', 'this is no workflow');
-  const { facts } = defined;
+  const checked = checkedWorkflowOf(definition);
+  if (checked === undefined)
+    throw new RemusterError('BAD_ARGUMENT', 'the value is not a workflow: use workflow(name, { ... })');
+  const { facts } = checked;
   const set = new FieldReader(`--set for workflow "${facts.name}"`, settingsOf(overrides.set ?? {}));
   set.rejectUnknown([...(facts.load === undefined ? batchSettings : loadSettings), ...commonSettings]);
   const given = new FieldReader(`workflow "${facts.name}"`, overrides);
@@ -44,21 +45,21 @@ export function deriveFacts(definition: WorkflowDefinition, overrides: FactsOver
     ...(load === undefined ? {} : { load }),
     ...(facts.batch === undefined
       ? {}
-      : { batch: batchWith(facts.batch, { facts, unitItems: defined.batch?.unitItems, cores }, set) }),
+      : { batch: batchWith(facts.batch, { facts, unitItems: checked.batch?.unitItems, cores }, set) }),
   };
 }
 
-/** Who wants it to last longer than the limit of the file wants a longer limit, too. */
+/** A duration beyond the timeout of the definition extends the timeout. */
 function timeoutFor(timeoutMs: number, load: LoadFacts | undefined): number {
-  const lastsMs = load?.durationMs ?? 0;
-  return lastsMs < timeoutMs ? timeoutMs : Math.min(jobLimits.timeoutMsMax, lastsMs + timeoutMs);
+  const durationMs = load?.durationMs ?? 0;
+  return durationMs < timeoutMs ? timeoutMs : Math.min(jobLimits.timeoutMsMax, durationMs + timeoutMs);
 }
 
 const commonSettings = ['cores', 'timeout', 'retries', 'network', 'memory'];
 const loadSettings = ['vus', 'duration', 'iterations', 'rate'];
 const batchSettings = ['concurrency', 'unitItems', 'results', 'items', 'onItemError', 'maxFailures'];
 
-/** What is typed is text: numbers and truths become what they say. */
+/** Converts the texts of the command line: numbers and booleans become values. */
 function settingsOf(set: Readonly<Record<string, string>>): Fields {
   return Object.fromEntries(
     Object.entries(set).map(([key, value]) => {
@@ -72,10 +73,10 @@ function memoryFrom(set: FieldReader): number | undefined {
   if (!set.has('memory')) return undefined;
   const mb = parseMemoryMb(set.raw('memory'));
   if (mb !== undefined && Number.isInteger(mb) && mb >= memoryMbMin && mb <= memoryMbMax) return mb;
-  throw set.invalid('memory', `has to be megabytes from ${memoryMbMin} to ${memoryMbMax}`);
+  throw set.invalid('memory', `must be megabytes from ${memoryMbMin} to ${memoryMbMax}`);
 }
 
-/** Who says how many users or how long does not want the stages of the file. */
+/** Overriding users, duration or rate replaces the stages of the definition. */
 function loadWith(load: LoadFacts, given: FieldReader, set: FieldReader): LoadFacts {
   const vus = given.integer('vus', 1, jobLimits.vusMax) ?? set.integer('vus', 1, jobLimits.vusMax);
   const durationMs =
@@ -103,7 +104,7 @@ function batchWith(
   const { facts, unitItems, cores } = of;
   const items = set.integer('items', 0, jobLimits.itemsMax);
   if (items !== undefined && batch.items === undefined)
-    throw set.invalid('items', 'cannot be set: a function of the workflow says which there are');
+    throw set.invalid('items', 'cannot be set: the workflow computes its items');
   const count = items ?? batch.items;
   return {
     ...batch,
@@ -116,8 +117,8 @@ function batchWith(
 }
 
 /**
- * The workflows that a module exports: the default export first, then the others in the order of their names, each
- * once. BAD_ARGUMENT if there is none, two have one name, or they wait for each other or for somebody unknown.
+ * The workflows that a module exports, each once: the default export first, then the others in the order of their names.
+ * Throws BAD_ARGUMENT if there is none, if two have the same name, or if `after` has a cycle or an unknown name.
  */
 export function exportedWorkflows(namespace: object): readonly WorkflowDefinition[] {
   const exported = Object.entries(namespace).toSorted(([a], [b]) => Number(b === 'default') - Number(a === 'default'));
@@ -125,11 +126,11 @@ export function exportedWorkflows(namespace: object): readonly WorkflowDefinitio
     (value): value is WorkflowDefinition => checkedWorkflowOf(value) !== undefined,
   );
   if (found.length === 0)
-    throw new RemusterError('BAD_ARGUMENT', 'it exports no workflow: export default workflow(name, { ... })');
+    throw new RemusterError('BAD_ARGUMENT', 'the file exports no workflow: export default workflow(name, { ... })');
   if (found.length > jobLimits.workflowsMax)
     throw new RemusterError(
       'BAD_ARGUMENT',
-      `it exports ${found.length} workflows, more than ${jobLimits.workflowsMax}`,
+      `the file exports ${found.length} workflows; at most ${jobLimits.workflowsMax} are allowed`,
     );
   checkOrder(found);
   return found;
@@ -139,11 +140,11 @@ function checkOrder(found: readonly WorkflowDefinition[]): void {
   const afterOf = new Map<string, readonly string[]>();
   for (const definition of found) {
     if (afterOf.has(definition.name))
-      throw new RemusterError('BAD_ARGUMENT', `two workflows are called "${definition.name}"`);
+      throw new RemusterError('BAD_ARGUMENT', `two workflows have the name "${definition.name}"`);
     afterOf.set(definition.name, checkedWorkflowOf(definition)?.facts.after ?? []);
   }
   for (const [name, after] of afterOf) {
-    const unknown = after.find((one) => !afterOf.has(one));
+    const unknown = after.find((other) => !afterOf.has(other));
     if (unknown !== undefined)
       throw new RemusterError('BAD_ARGUMENT', `workflow "${name}": after names "${unknown}", which is not exported`);
   }

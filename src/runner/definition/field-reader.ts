@@ -1,4 +1,4 @@
-/** Reads typed fields of an object that a user wrote. Each failure is BAD_ARGUMENT with the owner and the field. */
+/** Reads typed fields of an object written by a user. Each error is BAD_ARGUMENT with the owner and the field. */
 import { RemusterError } from '../../base/errors.ts';
 import { parseDurationMs } from './amounts.ts';
 
@@ -8,17 +8,17 @@ export class FieldReader {
   readonly #owner: string;
   readonly #fields: Fields;
 
-  /** `owner` is what the error calls it, for example `workflow "checkout"`. */
+  /** `owner` names the object in errors, for example `workflow "checkout"`. */
   constructor(owner: string, value: unknown) {
     this.#owner = owner;
     if (typeof value !== 'object' || value === null || Array.isArray(value))
-      throw new RemusterError('BAD_ARGUMENT', `${owner} has to be an object`);
+      throw new RemusterError('BAD_ARGUMENT', `${owner} must be an object`);
     this.#fields = value as Fields;
   }
 
   rejectUnknown(known: readonly string[]): void {
-    const wrong = Object.keys(this.#fields).find((key) => !known.includes(key));
-    if (wrong !== undefined) throw this.invalid(wrong, `is no field of it; there are ${known.join(', ')}`);
+    const unknown = Object.keys(this.#fields).find((key) => !known.includes(key));
+    if (unknown !== undefined) throw this.invalid(unknown, `is not a field; known fields are ${known.join(', ')}`);
   }
 
   has(field: string): boolean {
@@ -37,14 +37,14 @@ export class FieldReader {
     const value = this.#fields[field];
     if (value === undefined) return undefined;
     if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return value;
-    throw this.invalid(field, `has to be a whole number from ${min} to ${max}`);
+    throw this.invalid(field, `must be a whole number from ${min} to ${max}`);
   }
 
   number(field: string, min: number, max: number): number | undefined {
     const value = this.#fields[field];
     if (value === undefined) return undefined;
     if (typeof value === 'number' && value >= min && value <= max) return value;
-    throw this.invalid(field, `has to be a number from ${min} to ${max}`);
+    throw this.invalid(field, `must be a number from ${min} to ${max}`);
   }
 
   durationMs(field: string, min: number, max: number): number | undefined {
@@ -52,41 +52,41 @@ export class FieldReader {
     if (value === undefined) return undefined;
     const ms = parseDurationMs(value);
     if (ms !== undefined && ms >= min && ms <= max) return ms;
-    throw this.invalid(field, `has to be a time such as '30s' or 30000 (ms), from ${min} to ${max} ms`);
+    throw this.invalid(field, `must be a time such as '30s' or 30000 (ms), from ${min} to ${max} ms`);
   }
 
   boolean(field: string): boolean | undefined {
     const value = this.#fields[field];
     if (value === undefined || typeof value === 'boolean') return value;
-    throw this.invalid(field, 'has to be true or false');
+    throw this.invalid(field, 'must be true or false');
   }
 
   oneOf<const T extends string>(field: string, known: readonly T[]): T | undefined {
     const value = this.#fields[field];
     if (value === undefined || known.includes(value as T)) return value as T | undefined;
-    throw this.invalid(field, `has to be one of ${known.join(', ')}`);
+    throw this.invalid(field, `must be one of ${known.join(', ')}`);
   }
 
   strings(field: string, max: number): readonly string[] {
     const value = this.#fields[field];
     if (value === undefined) return [];
-    if (Array.isArray(value) && value.length <= max && value.every((one) => typeof one === 'string')) return value;
-    throw this.invalid(field, `has to be a list of at most ${max} texts`);
+    if (Array.isArray(value) && value.length <= max && value.every((text) => typeof text === 'string')) return value;
+    throw this.invalid(field, `must be a list of at most ${max} texts`);
   }
 
-  // What a function takes is for the compiler to know.
+  // The compiler checks the parameters of a function.
   // oxlint-disable-next-line typescript/no-unnecessary-type-parameters
   callback<F>(field: string): F | undefined {
     const value = this.#fields[field];
     if (value === undefined || typeof value === 'function') return value as F | undefined;
-    throw this.invalid(field, 'has to be a function');
+    throw this.invalid(field, 'must be a function');
   }
 
   object(field: string): Fields | undefined {
     const value = this.#fields[field];
     if (value === undefined) return undefined;
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Fields;
-    throw this.invalid(field, 'has to be an object');
+    throw this.invalid(field, 'must be an object');
   }
 
   invalid(field: string, what: string): RemusterError {

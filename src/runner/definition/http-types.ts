@@ -1,52 +1,53 @@
 /**
- * Types of `ctx.http` and of the recorder that hears of each request once. No implementation: http/ has it, the
- * simulator another.
+ * Types of `ctx.http`, and of the recorder that gets one record per request. No implementation: http/ and test doubles
+ * have them.
  */
 import type { Clock } from '../../base/ports.ts';
 
 export type RequestMethod = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPTIONS';
 
 export type HttpOptions = {
-  /** Sent as they are, besides those of the client; where a request ends is not for them to say. */
+  /** Sent unchanged, beside those of the client. Headers that frame the request are refused. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Sent as JSON, with its content type. */
   readonly json?: unknown;
-  /** Text is sent as UTF-8. Instead of `json`. */
+  /** Instead of `json`; text is sent as UTF-8. */
   readonly body?: string | Uint8Array;
-  /** From the call to the last byte of the answer, redirects included; DEADLINE beyond. By default 30 s. */
+  /** From the call to the last byte of the response, redirects included; then DEADLINE. 30 s if left out. */
   readonly timeoutMs?: number;
-  /** How many redirects are followed; by default 10, and 0 gives the redirect itself as the answer. */
+  /** Redirects to follow, 10 if left out; beyond that the redirect itself is the response. */
   readonly redirectsMax?: number;
-  /** https: the certificate of the server is not checked, as with servers for tests that signed their own. */
+  /** https: accepts any certificate, such as the self-signed one of a test server. */
   readonly anyCertificate?: boolean;
 };
 
 export type HttpRequestOptions = HttpOptions & { readonly method?: RequestMethod };
 
 export type HttpHeaders = {
-  /** Of a name in any case; of several with the same name all, with `, ` between them. */
+  /** Case-insensitive; the values of a repeated header are joined with `, `. */
   get(name: string): string | undefined;
   has(name: string): boolean;
-  /** In the order of the answer, names in small letters. */
+  /** In the order of the response, names in lower case. */
   entries(): readonly (readonly [name: string, value: string])[];
 };
 
-/** A whole answer, of any status. Only what prevents an answer is an error. */
+/** A complete response, of any status. Only a request without a response is an error. */
 export type HttpResponse = {
   readonly status: number;
   readonly headers: HttpHeaders;
   readonly bytes: Uint8Array;
   readonly durationMs: number;
-  /** As UTF-8. */
+  /** The body as UTF-8. */
   text(): string;
-  /** BAD_ARGUMENT if it is no JSON. */
+  /** Throws BAD_ARGUMENT if the body is not JSON. */
   // oxlint-disable-next-line typescript/no-unnecessary-type-parameters
   json<T = unknown>(): T;
 };
 
 /**
- * Each request ends in an answer or in one of these errors: BAD_ARGUMENT (the request itself), UNREACHABLE,
- * CONNECTION_LOST, DEADLINE, MALFORMED and TOO_LARGE (the answer), CAPACITY (too many at once), FORBIDDEN (no network), CANCELLED (the run ended).
+ * Each request ends with a response or one of these errors: BAD_ARGUMENT (invalid request), UNREACHABLE, CONNECTION_LOST,
+ * DEADLINE, MALFORMED or TOO_LARGE (the response), CAPACITY (too many at once), FORBIDDEN (no network), CANCELLED (the
+ * run has ended).
  */
 export type HttpClient = {
   get(url: string, options?: HttpOptions): Promise<HttpResponse>;
@@ -58,24 +59,24 @@ export type HttpClient = {
   request(url: string, options?: HttpRequestOptions): Promise<HttpResponse>;
 };
 
-/** One request that is over, redirects and all. */
+/** One ended request, including its redirects. */
 export type HttpRequestRecord = {
   readonly durationUs: number;
   readonly bytesIn: number;
   readonly bytesOut: number;
-  /** An answer came, and its status is below 400. */
+  /** There is a response, and its status is below 400. */
   readonly ok: boolean;
 };
 
-export type HttpRecorder = { httpEnded(ended: HttpRequestRecord): void };
+export type HttpRecorder = { recordRequest(record: HttpRequestRecord): void };
 
-/** What all users of a run share: connections. */
+/** The connections of a run, shared by all its users. */
 export type HttpConnections = {
-  /** `ctx.http` of one user; each of its requests is told to its recorder. */
+  /** `ctx.http` of one user; each of its requests is recorded. */
   clientFor(recorder: HttpRecorder): HttpClient;
-  /** With the run: what is under way ends with CANCELLED, and is told to nobody but its callers. */
+  /** Ends pending requests with CANCELLED, without a record. */
   close(): void;
 };
 
-/** Called for a run with the first request of its code. */
+/** Called with the first request of a run. */
 export type OpenHttp = (ports: { readonly clock: Clock }) => HttpConnections;

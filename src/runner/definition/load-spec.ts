@@ -10,55 +10,55 @@ import { parseDurationMs } from './amounts.ts';
 export const loadFields = ['steps', 'vus', 'duration', 'iterations', 'stages', 'rate', 'think'];
 const stagesMax = 1_000;
 const rateMax = 10_000_000;
-/** With a rate and without `vus`: as many users as there are arrivals in so long. */
+/** With a rate and without `vus`: enough users for the arrivals of this many seconds. */
 const usersForSeconds = 10;
 const usersForRateMin = 10;
 const usersForRateMax = 10_000;
 
-export function parseLoadSpec(reader: FieldReader): { readonly facts: LoadFacts; readonly defined: CheckedLoad } {
+export function parseLoadSpec(reader: FieldReader): { readonly facts: LoadFacts; readonly checked: CheckedLoad } {
   const steps = stepsOf(reader);
   const isSequence = steps.every(({ after }) => after === undefined);
-  const defined = { steps, isSequence, think: pauseOf(reader, 'think') };
-  const names = steps.map(({ name }, at) => ({
+  const checked = { steps, isSequence, think: thinkTimeOf(reader, 'think') };
+  const names = steps.map(({ name }, index) => ({
     name,
-    after: afterOf(steps, at, isSequence).map((place) => steps[place]?.name ?? ''),
+    after: afterOf(steps, index, isSequence).map((before) => steps[before]?.name ?? ''),
   }));
-  return { facts: { ...shapeOf(reader), steps: names }, defined };
+  return { facts: { ...shapeOf(reader), steps: names }, checked };
 }
 
-/** Places of the steps before this one. */
-function afterOf(steps: readonly StepDefinition[], at: number, isSequence: boolean): readonly number[] {
-  if (!isSequence) return steps[at]?.after ?? [];
-  return at === 0 ? [] : [at - 1];
+/** Indexes of the steps that must end before this one. */
+function afterOf(steps: readonly StepDefinition[], index: number, isSequence: boolean): readonly number[] {
+  if (!isSequence) return steps[index]?.after ?? [];
+  return index === 0 ? [] : [index - 1];
 }
 
 function shapeOf(reader: FieldReader): Omit<LoadFacts, 'steps'> {
   const vus = reader.integer('vus', 1, jobLimits.vusMax);
   const ratePerSecond = reader.number('rate', 0, rateMax);
-  const given = stagesOf(reader);
+  const specified = stagesOf(reader);
   const durationMs = reader.durationMs('duration', 1, jobLimits.timeoutMsMax);
   const iterations = reader.integer('iterations', 1, Number.MAX_SAFE_INTEGER);
-  if (given !== undefined && durationMs !== undefined)
-    throw reader.invalid('duration', 'cannot stand beside stages: they say how long it lasts');
-  if (ratePerSecond === 0 && given === undefined) throw reader.invalid('rate', 'of 0 needs stages');
-  // `vus` beside stages is where the users begin.
+  if (specified !== undefined && durationMs !== undefined)
+    throw reader.invalid('duration', 'cannot be combined with stages, which have durations of their own');
+  if (ratePerSecond === 0 && specified === undefined) throw reader.invalid('rate', 'of 0 needs stages');
+  // With stages `vus` is the number of users at the start.
   const stages =
-    given !== undefined && ratePerSecond === undefined && vus !== undefined
-      ? [{ durationMs: 0, target: vus }, ...given]
-      : given;
-  const lastsMs = durationMs ?? stages?.reduce((sum, stage) => sum + stage.durationMs, 0);
-  if (lastsMs === undefined && iterations === undefined)
-    throw reader.invalid('duration', 'is missing: it needs duration, iterations or stages');
+    specified !== undefined && ratePerSecond === undefined && vus !== undefined
+      ? [{ durationMs: 0, target: vus }, ...specified]
+      : specified;
+  const totalMs = durationMs ?? stages?.reduce((sum, stage) => sum + stage.durationMs, 0);
+  if (totalMs === undefined && iterations === undefined)
+    throw reader.invalid('duration', 'is missing: set duration, iterations or stages');
   return {
     vus: usersFor({ vus, ratePerSecond, stages }),
-    ...(lastsMs === undefined ? {} : { durationMs: lastsMs }),
+    ...(totalMs === undefined ? {} : { durationMs: totalMs }),
     ...(iterations === undefined ? {} : { iterations }),
     ...(stages === undefined ? {} : { stages }),
     ...(ratePerSecond === undefined ? {} : { ratePerSecond }),
   };
 }
 
-/** How many users there are at most. */
+/** The greatest number of users at a time. */
 function usersFor(shape: {
   readonly vus: number | undefined;
   readonly ratePerSecond: number | undefined;
@@ -73,13 +73,13 @@ function stagesOf(reader: FieldReader): readonly LoadStage[] | undefined {
   const value = reader.raw('stages');
   if (value === undefined) return undefined;
   if (!Array.isArray(value) || value.length === 0 || value.length > stagesMax)
-    throw reader.invalid('stages', `has to be a list of 1 to ${stagesMax} stages`);
+    throw reader.invalid('stages', `must be a list of 1 to ${stagesMax} stages`);
   const isRate = reader.has('rate');
   return value.map((stage: unknown, at) => {
-    const one = new FieldReader(`stage ${at + 1}`, stage);
-    one.rejectUnknown(['duration', 'target']);
-    const durationMs = one.durationMs('duration', 0, jobLimits.timeoutMsMax);
-    const target = isRate ? one.number('target', 0, rateMax) : one.integer('target', 0, jobLimits.vusMax);
+    const fields = new FieldReader(`stage ${at + 1}`, stage);
+    fields.rejectUnknown(['duration', 'target']);
+    const durationMs = fields.durationMs('duration', 0, jobLimits.timeoutMsMax);
+    const target = isRate ? fields.number('target', 0, rateMax) : fields.integer('target', 0, jobLimits.vusMax);
     if (durationMs === undefined || target === undefined)
       throw reader.invalid(`stages[${at}]`, 'needs a duration and a target');
     return { durationMs, target };
@@ -89,57 +89,57 @@ function stagesOf(reader: FieldReader): readonly LoadStage[] | undefined {
 function stepsOf(reader: FieldReader): readonly StepDefinition[] {
   const given = Object.entries(reader.isFunction('steps') ? flowSteps(reader) : (reader.object('steps') ?? {}));
   if (given.length === 0 || given.length > stepsMax)
-    throw reader.invalid('steps', `has to have 1 to ${stepsMax} steps, it has ${given.length}`);
+    throw reader.invalid('steps', `must have 1 to ${stepsMax} steps, not ${given.length}`);
   const names = given.map(([name]) => name);
   const steps = given.map(([name, value]) => stepOf(reader, name, value, names));
   const cycle = findCycle(names, (name) => (steps[names.indexOf(name)]?.after ?? []).map((at) => names[at] ?? ''));
-  if (cycle !== undefined) throw reader.invalid('steps', `wait for each other: ${cycle.join(' after ')}`);
+  if (cycle !== undefined) throw reader.invalid('steps', `have a dependency cycle: ${cycle.join(' after ')}`);
   return steps;
 }
 
-/** Calls the function that says which steps there are, one after the other. */
+/** Calls the function that adds the steps to a flow, one after the other. */
 function flowSteps(reader: FieldReader): Readonly<Record<string, unknown>> {
   const steps: Record<string, unknown> = {};
   const flow = {
     step: (name: string, run: unknown, options: object = {}): object => {
-      if (Object.hasOwn(steps, name)) throw reader.invalid(`steps.${name}`, 'is there twice');
+      if (Object.hasOwn(steps, name)) throw reader.invalid(`steps.${name}`, 'is defined twice');
       steps[name] = { ...options, run };
       return flow;
     },
   };
-  reader.callback<(given: object) => unknown>('steps')?.(flow);
+  reader.callback<(flow: object) => unknown>('steps')?.(flow);
   return steps;
 }
 
 function stepOf(reader: FieldReader, name: string, value: unknown, names: readonly string[]): StepDefinition {
   const label = `steps.${name}`;
-  // A name that is a number would change its place: JavaScript lists those first.
+  // A numeric name would change the order of the steps: JavaScript lists numeric keys first.
   if (!stepNamePattern.test(name))
-    throw reader.invalid(label, 'is no good name: a letter, then letters, digits, _ . -');
+    throw reader.invalid(label, 'is not a valid name: use a letter, then letters, digits, _ . -');
   if (typeof value === 'function')
     return { name, after: undefined, run: value as StepDefinition['run'], think: undefined };
-  if (typeof value !== 'object' || value === null) throw reader.invalid(label, 'has to be a function or { run }');
+  if (typeof value !== 'object' || value === null) throw reader.invalid(label, 'must be a function or { run }');
   const step = new FieldReader(`step "${name}"`, value);
   step.rejectUnknown(['after', 'run', 'think']);
   const run = step.callback<StepDefinition['run']>('run');
   if (run === undefined) throw reader.invalid(`${label}.run`, 'is missing');
-  const after = step.has('after') ? placesOf(reader, name, step.strings('after', stepsMax), names) : undefined;
-  return { name, after, run, think: pauseOf(step, 'think') };
+  const after = step.has('after') ? indexesOf(reader, name, step.strings('after', stepsMax), names) : undefined;
+  return { name, after, run, think: thinkTimeOf(step, 'think') };
 }
 
-function placesOf(reader: FieldReader, name: string, after: readonly string[], names: readonly string[]): number[] {
-  return [...new Set(after)].map((one) => {
-    const place = names.indexOf(one);
-    if (place < 0) throw reader.invalid(`steps.${name}.after`, `names "${one}", which is no step`);
-    return place;
+function indexesOf(reader: FieldReader, name: string, after: readonly string[], names: readonly string[]): number[] {
+  return [...new Set(after)].map((before) => {
+    const index = names.indexOf(before);
+    if (index < 0) throw reader.invalid(`steps.${name}.after`, `names "${before}", which is not a step`);
+    return index;
   });
 }
 
-function pauseOf(reader: FieldReader, field: string): ThinkTime | undefined {
+function thinkTimeOf(reader: FieldReader, field: string): ThinkTime | undefined {
   const value = reader.raw(field);
   if (value === undefined) return undefined;
   const [fromMs, toMs] = (Array.isArray(value) ? value : [value, value]).map(parseDurationMs);
   if (fromMs !== undefined && toMs !== undefined && fromMs <= toMs && toMs <= jobLimits.timeoutMsMax)
     return { fromMs, toMs };
-  throw reader.invalid(field, "has to be a time such as '1s', or two of them: ['1s', '3s']");
+  throw reader.invalid(field, "must be a time such as '1s', or two of them: ['1s', '3s']");
 }

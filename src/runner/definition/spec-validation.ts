@@ -1,7 +1,6 @@
 /**
- * Validates the argument of `workflow()` at import time. Each error names the workflow, the field and the allowed
- * range. Compared with valibot (decision 18): relations between fields and errors that name the workflow would stay
- * ours.
+ * Validates the argument of `workflow()` at import time. Each error names the workflow, the field and the allowed range.
+ * Valibot (decision 18) would leave the relations between fields and these errors to this file.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { namePattern } from '../../base/ids.ts';
@@ -38,33 +37,33 @@ export function validateWorkflowSpec(name: unknown, spec: unknown): WorkflowDefi
   if (typeof name !== 'string' || !namePattern.test(name)) {
     throw new RemusterError(
       'BAD_ARGUMENT',
-      `${JSON.stringify(name)} cannot be the name of a workflow: small letters, digits, dots, dashes, at most 63`,
+      `${JSON.stringify(name)} cannot be the name of a workflow: use at most 63 lower-case letters, digits, dots and dashes`,
     );
   }
   const reader = new FieldReader(`workflow "${name}"`, spec);
   const isLoad = reader.has('steps');
   if (isLoad === reader.has('each'))
-    throw reader.invalid('steps', 'makes a load test and `each` a batch job: it needs exactly one of them');
+    throw reader.invalid('steps', 'is for load tests and `each` for batches: set exactly one of them');
   if (isLoad)
     for (const field of ['onItemError', 'maxFailures'])
-      if (reader.has(field)) throw reader.invalid(field, 'is for batches; of a load test thresholds judge what failed');
+      if (reader.has(field)) throw reader.invalid(field, 'is for batches; use thresholds for failures of a load test');
   reader.rejectUnknown([...commonFields, ...(isLoad ? loadFields : batchFields)]);
-  return toWorkflowDefinition(isLoad ? loadDefined(name, reader) : batchDefined(name, reader));
+  return toWorkflowDefinition(isLoad ? checkedLoadWorkflow(name, reader) : checkedBatchWorkflow(name, reader));
 }
 
-function loadDefined(name: string, reader: FieldReader): CheckedWorkflow {
-  const { facts: load, defined } = parseLoadSpec(reader);
-  const lastsMs = load.durationMs ?? 0;
+function checkedLoadWorkflow(name: string, reader: FieldReader): CheckedWorkflow {
+  const { facts: load, checked } = parseLoadSpec(reader);
+  const durationMs = load.durationMs ?? 0;
   return {
-    facts: { ...commonFacts(name, reader, { network: true, lastsMs }), style: 'load', load },
-    ...functionsOf(reader, defined, undefined),
+    facts: { ...commonFacts(name, reader, { network: true, durationMs }), style: 'load', load },
+    ...functionsOf(reader, checked, undefined),
   };
 }
 
-function batchDefined(name: string, reader: FieldReader): CheckedWorkflow {
-  const common = commonFacts(name, reader, { network: false, lastsMs: 0 });
-  const { facts: batch, defined } = parseBatchSpec(reader, common);
-  return { facts: { ...common, style: 'batch', batch }, ...functionsOf(reader, undefined, defined) };
+function checkedBatchWorkflow(name: string, reader: FieldReader): CheckedWorkflow {
+  const common = commonFacts(name, reader, { network: false, durationMs: 0 });
+  const { facts: batch, checked } = parseBatchSpec(reader, common);
+  return { facts: { ...common, style: 'batch', batch }, ...functionsOf(reader, undefined, checked) };
 }
 
 function functionsOf(
@@ -78,9 +77,9 @@ function functionsOf(
 function commonFacts(
   name: string,
   reader: FieldReader,
-  defaults: { readonly network: boolean; readonly lastsMs: number },
+  defaults: { readonly network: boolean; readonly durationMs: number },
 ): Omit<WorkflowFacts, 'style' | 'load' | 'batch'> {
-  const timeoutMs = Math.min(jobLimits.timeoutMsMax, timeoutMsDefault + defaults.lastsMs);
+  const timeoutMs = Math.min(jobLimits.timeoutMsMax, timeoutMsDefault + defaults.durationMs);
   return {
     name,
     cores: reader.integer('cores', 1, jobLimits.coresMax) ?? 1,
@@ -100,7 +99,7 @@ function memoryOf(reader: FieldReader): number {
   if (value === undefined) return memoryMbDefault;
   const mb = parseMemoryMb(value);
   if (mb !== undefined && Number.isInteger(mb) && mb >= memoryMbMin && mb <= memoryMbMax) return mb;
-  throw reader.invalid('memory', `has to be megabytes from ${memoryMbMin} to ${memoryMbMax}, or text such as '512mb'`);
+  throw reader.invalid('memory', `must be megabytes from ${memoryMbMin} to ${memoryMbMax}, or text such as '512mb'`);
 }
 
 function thresholdsOf(reader: FieldReader): Readonly<Record<string, readonly string[]>> {
@@ -110,15 +109,15 @@ function thresholdsOf(reader: FieldReader): Readonly<Record<string, readonly str
   return Object.fromEntries(
     entries.map(([metric, conditions]) => {
       const list: unknown = typeof conditions === 'string' ? [conditions] : conditions;
-      if (!Array.isArray(list) || list.length > thresholdsMax || !list.every((one) => typeof one === 'string'))
-        throw reader.invalid(`thresholds["${metric}"]`, 'has to be a list of texts');
-      for (const one of list) checkedThreshold(reader, metric, one);
+      if (!Array.isArray(list) || list.length > thresholdsMax || !list.every((text) => typeof text === 'string'))
+        throw reader.invalid(`thresholds["${metric}"]`, 'must be a list of texts');
+      for (const expr of list) checkThreshold(reader, metric, expr);
       return [metric, list];
     }),
   );
 }
 
-function checkedThreshold(reader: FieldReader, metric: string, expr: string): void {
+function checkThreshold(reader: FieldReader, metric: string, expr: string): void {
   try {
     parseThreshold(expr);
   } catch (error) {
@@ -130,6 +129,6 @@ function envOf(reader: FieldReader): Readonly<Record<string, string>> {
   const given = reader.object('env') ?? {};
   const entries = Object.entries(given);
   if (entries.length > envMax || !entries.every(([, value]) => typeof value === 'string'))
-    throw reader.invalid('env', `has to be at most ${envMax} texts by name`);
+    throw reader.invalid('env', `must be at most ${envMax} texts by name`);
   return Object.freeze({ ...given }) as Readonly<Record<string, string>>;
 }

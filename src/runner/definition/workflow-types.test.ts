@@ -36,20 +36,20 @@ const names = workflow('names', {
 });
 const crack = workflow('crack', { items: 10, first: true, each: (item) => (item > 3 ? `${item}` : undefined) });
 
-test('a definition knows what later workflows get from it', () => {
-  const given: {
+test('a definition has the type of its result for later workflows', () => {
+  const typed: {
     readonly checkout: WorkflowDefinition<{ base: string }>;
     readonly flowing: WorkflowDefinition<{ base: string }>;
     readonly lengths: WorkflowDefinition<(number | null)[]>;
     readonly names: WorkflowDefinition<(string | null)[]>;
     readonly crack: WorkflowDefinition<string | undefined | null>;
   } = { checkout, flowing, lengths, names, crack };
-  assert.deepEqual(Object.keys(given), ['checkout', 'flowing', 'lengths', 'names', 'crack']);
+  assert.deepEqual(Object.keys(typed), ['checkout', 'flowing', 'lengths', 'names', 'crack']);
   workflow('after', {
     after: ['checkout', 'lengths'],
     items: 1,
     each: (_item, ctx) => {
-      const total: number = ctx.from(lengths).reduce<number>((sum, one) => sum + (one ?? 0), 0);
+      const total: number = ctx.from(lengths).reduce<number>((sum, length) => sum + (length ?? 0), 0);
       const base: string = ctx.from(checkout).base;
       const root: number | null | undefined = ctx.from(squares)[0];
       return [total, base, root];
@@ -57,7 +57,7 @@ test('a definition knows what later workflows get from it', () => {
   });
 });
 
-/** Never called: the compiler reads it. */
+/** Never called: the compiler checks it. */
 export function mistakes(): void {
   workflow('x', {
     iterations: 1,
@@ -79,7 +79,7 @@ export function mistakes(): void {
     iterations: 1,
     setup: () => ({ base: '' }),
     steps: {
-      // @ts-expect-error: setup gives no such thing
+      // @ts-expect-error: the result of setup has no such field
       a: (ctx) => ctx.data.bass,
     },
   });
@@ -98,7 +98,7 @@ export function mistakes(): void {
   workflow('x', { iterations: 1, users: 3, steps: { a: () => 1 } });
   // @ts-expect-error: users are for load tests
   workflow('x', { items: 1, vus: 3, each: () => 1 });
-  // @ts-expect-error: failed items are those of a batch
+  // @ts-expect-error: only a batch has items that fail
   workflow('x', { iterations: 1, steps: { a: () => 1 }, onItemError: 'stop' });
   // @ts-expect-error: no such policy
   workflow('x', { items: 1, onItemError: 'ignore', each: () => 1 });
@@ -119,7 +119,7 @@ export function mistakes(): void {
   workflow('x', {
     items: 3,
     each: (_item, ctx) => {
-      // @ts-expect-error: what lengths gives are numbers
+      // @ts-expect-error: the results of lengths are numbers
       const text: string[] = ctx.from(lengths);
       // @ts-expect-error: no such request
       void ctx.http.fetch('/');

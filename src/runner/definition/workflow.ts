@@ -1,6 +1,6 @@
 /**
- * The public workflow API: the types of load tests and batch jobs, and `workflow()`, which validates a definition.
- * Never runs anything.
+ * The public workflow API: the types of load tests and batches, and `workflow()`, which validates a definition. Executes
+ * no workflow.
  */
 import type {
   DataContext,
@@ -15,46 +15,46 @@ import { validateWorkflowSpec } from './spec-validation.ts';
 
 /** Milliseconds, or text such as '250ms', '30s', '5m', '1h'. */
 export type Duration = number | string;
-/** A pause; one between two bounds is drawn anew each time. */
+/** A pause; between two bounds it is drawn each time. */
 export type Think = Duration | readonly [from: Duration, to: Duration];
 
 export type Thresholds = Readonly<Record<string, readonly string[]>>;
 
 type Common<D> = {
-  /** How many cores it may use at one time, 1 if left out. */
+  /** Cores to use at a time, 1 if left out. */
   readonly cores?: number;
-  /** Names of workflows that have to be COMPLETED or PARTIAL first. */
+  /** Names of workflows that must be COMPLETED or PARTIAL first. */
   readonly after?: readonly string[];
   readonly timeout?: Duration;
-  /** How often work that was lost with its worker begins anew elsewhere, 3 if left out; 0 is at most once. */
+  /** Retries of a unit that was lost with its worker, 3 if left out; 0 is at most once. */
   readonly retries?: number;
-  /** May the code use the network? Load tests may unless told otherwise, batch jobs only if told so. */
+  /** Whether the code may use the network. If left out: true for load tests, false for batches. */
   readonly network?: boolean;
-  /** Of one runner: megabytes, or text such as '512mb', '1gb'. */
+  /** Memory of one runner: megabytes, or text such as '512mb', '1gb'. */
   readonly memory?: number | string;
   readonly env?: Readonly<Record<string, string>>;
   /** By metric (`http.duration`, `failed`, `step.NAME`, ...): conditions such as 'p(99)<250ms'. */
   readonly thresholds?: Thresholds;
-  /** Runs once, before everything else; all others get what it gives as `ctx.data`, as JSON. */
+  /** Runs once, first. Its result, as JSON, is the `ctx.data` of all other functions. */
   readonly setup?: (ctx: SetupContext) => D | Promise<D>;
-  /** Runs once, after everything else, also after a failure. */
+  /** Runs once, last, also after a failure. */
   readonly teardown?: (ctx: DataContext<D>) => unknown;
 };
 
 type StepRun<D, Names extends string> = (ctx: StepContext<D, Names>) => unknown;
 
 export type StepSpec<D, Names extends string> = {
-  /** Steps that have to end first. Steps whose turn comes together run together. Without any `after` all go in order. */
+  /** Steps that must end first; ready steps run concurrently. Without any `after` the steps run in order. */
   readonly after?: readonly NoInfer<Names>[];
   readonly run: StepRun<D, Names>;
   /** A pause after this step. */
   readonly think?: Think;
 };
 
-/** Users, or arrivals where there is a rate, go straight to `target` within `duration`. */
+/** Changes the users, or the arrivals of a rate, linearly to `target` within `duration`. */
 export type StageSpec = { readonly duration: Duration; readonly target: number };
 
-/** Steps one after the other, each knowing what those before it gave: `(flow) => flow.step('browse', ...).step(...)`. */
+/** Steps in order, each with the typed results of earlier ones: `(flow) => flow.step('browse', ...).step(...)`. */
 export type Flow<D, Results> = {
   step<const N extends string, T>(
     name: N,
@@ -74,13 +74,13 @@ type LoadShape<D> = Common<D> & {
   readonly each?: undefined;
   readonly onItemError?: undefined;
   readonly maxFailures?: undefined;
-  /** Users that work at one time, 1 if left out; with a rate the most that there may be. */
+  /** Concurrent users, 1 if left out; with a rate the maximum. */
   readonly vus?: number;
   readonly duration?: Duration;
-  /** Of all users together. */
+  /** Iterations of all users together. */
   readonly iterations?: number;
   readonly stages?: readonly StageSpec[];
-  /** Iterations that begin each second, however long the answers take; with `stages` where it begins. */
+  /** Iterations that start per second, whatever responses take; with `stages` the rate at the start. */
   readonly rate?: number;
   /** A pause after each iteration. */
   readonly think?: Think;
@@ -93,23 +93,23 @@ export type ItemsOf<D, I> =
 
 export type BatchSpec<D, I, R> = Common<D> & {
   readonly steps?: undefined;
-  /** What there is to do: a list, a number (0 to n - 1), or a function that says it after setup. */
+  /** The items: a list, a number n (0 to n - 1), or a function that returns them after setup. */
   readonly items: ItemsOf<D, I>;
   readonly each: (item: I, ctx: EachContext<D>) => R | Promise<R>;
-  /** How many items one core works on at one time, 1 if left out. */
+  /** Items that one core processes concurrently, 1 if left out. */
   readonly concurrency?: number;
-  /** Ends everything with the first item whose `each` gives something other than undefined, null or false. */
+  /** Ends the batch with the first item whose `each` returns something other than undefined, null or false. */
   readonly first?: boolean;
-  /** Are the values that `each` gives kept? True if left out. */
+  /** Whether the results of `each` are kept, true if left out. */
   readonly results?: boolean;
-  /** How many items are given to a worker at one time; what is lost with a worker is at most so much. */
+  /** Items per unit: the most that is repeated when a worker is lost. */
   readonly unitItems?: number;
 } & FailurePolicy;
 
 /**
- * What an item means whose `each` threw. `fail` (if left out): the others still run, and the batch fails if more than
- * `maxFailures` (0) items failed, else it ends as PARTIAL. `stop`: nothing new begins after the first one, and the batch
- * fails. `continue`: PARTIAL however many failed, if at least one completed.
+ * The effect of an item whose `each` throws. `fail` (if left out): the other items still run; with more than
+ * `maxFailures` (0) failed items the batch fails, else it is PARTIAL. `stop`: no item starts after the first failure, and
+ * the batch fails. `continue`: PARTIAL, however many failed, if at least one completed.
  */
 export type FailurePolicy =
   | { readonly onItemError?: 'fail'; readonly maxFailures?: number }

@@ -1,57 +1,57 @@
-/** Sleeps that end early when the run is aborted: sleep() rejects with CANCELLED, wait() just ends. Bounded. */
+/** Sleeps that end early when the run is aborted: sleep() rejects with CANCELLED, wait() resolves. Bounded. */
 import { RemusterError } from '../../base/errors.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
 
 const sleepersMax = 1_000_000;
 
-type Sleeper = { readonly ended: (error: RemusterError) => void; readonly cancel: Cancel };
+type Sleeper = { readonly onAbort: (error: RemusterError) => void; readonly cancel: Cancel };
 
 export class AbortableSleeps {
   readonly #clock: Clock;
-  readonly #waiting = new Set<Sleeper>();
-  #over: string | undefined;
+  readonly #sleepers = new Set<Sleeper>();
+  #abortReason: string | undefined;
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** Rejects with CANCELLED when the run is cut. */
+  /** Rejects with CANCELLED when the run is aborted. */
   sleep(durationMs: number): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.#wait(durationMs, resolve, reject);
     return promise;
   }
 
-  /** Just ends when the run is cut. */
+  /** Resolves early when the run is aborted. */
   wait(durationMs: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#wait(durationMs, resolve, () => resolve());
     return promise;
   }
 
-  /** Ends all waits, also those to come. */
+  /** Ends all present and later sleeps. */
   abort(why: string): void {
-    this.#over = why;
-    if (this.#waiting.size === 0) return;
+    this.#abortReason = why;
+    if (this.#sleepers.size === 0) return;
     const error = new RemusterError('CANCELLED', why);
-    const waiting = [...this.#waiting];
-    this.#waiting.clear();
-    for (const sleeper of waiting) {
+    const sleepers = [...this.#sleepers];
+    this.#sleepers.clear();
+    for (const sleeper of sleepers) {
       sleeper.cancel();
-      sleeper.ended(error);
+      sleeper.onAbort(error);
     }
   }
 
-  #wait(durationMs: number, woken: () => void, ended: (error: RemusterError) => void): void {
-    if (this.#over !== undefined) return ended(new RemusterError('CANCELLED', this.#over));
-    if (this.#waiting.size >= sleepersMax)
-      return ended(new RemusterError('CAPACITY', `more than ${sleepersMax} sleep at one time`));
+  #wait(durationMs: number, onDue: () => void, onAbort: (error: RemusterError) => void): void {
+    if (this.#abortReason !== undefined) return onAbort(new RemusterError('CANCELLED', this.#abortReason));
+    if (this.#sleepers.size >= sleepersMax)
+      return onAbort(new RemusterError('CAPACITY', `more than ${sleepersMax} sleeps at a time`));
     const cancel = this.#clock.schedule(durationMs, () => {
-      this.#waiting.delete(sleeper);
-      woken();
+      this.#sleepers.delete(sleeper);
+      onDue();
     });
-    const sleeper: Sleeper = { ended, cancel };
-    this.#waiting.add(sleeper);
+    const sleeper: Sleeper = { onAbort, cancel };
+    this.#sleepers.add(sleeper);
     return undefined;
   }
 }

@@ -1,7 +1,6 @@
 /**
- * Implements the author's `ctx`. One instance per user or item slot, reused, because one for each item would cost more
- * than many an item. Members are created on first use and work without their object: authors write
- * `({ http, check }) =>`.
+ * Implements `ctx`. One instance per user or item slot is reused, because a new one could cost more than the item itself.
+ * Members are created on first use and work without their object: authors write `({ http, check }) =>`.
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { LogLevel } from '../../base/ports.ts';
@@ -27,8 +26,8 @@ export class AuthorContext {
   #check: Check | undefined;
   #hasChecked = false;
   #hasFailedCheck = false;
-  #hasBadAnswer = false;
-  /** Of which step. */
+  #hasFailedRequest = false;
+  /** The step or phase to which errors and checks are attributed. */
   #step: string;
   data: unknown;
   results: Record<string, unknown> = {};
@@ -42,33 +41,31 @@ export class AuthorContext {
     this.data = run.data;
   }
 
-  /** A new item. */
-  beginItem(index: number): void {
+  startItem(index: number): void {
     this.index = index;
     this.#random = undefined;
     this.#hasChecked = false;
     this.#hasFailedCheck = false;
-    this.#hasBadAnswer = false;
+    this.#hasFailedRequest = false;
   }
 
-  /** A new iteration of this user. */
-  beginIteration(vu: number, iteration: number, results: Record<string, unknown>): void {
+  startIteration(vu: number, iteration: number, results: Record<string, unknown>): void {
     this.vu = vu;
     this.iteration = iteration;
     this.results = results;
     this.#random = undefined;
   }
 
-  beginStep(step: string): void {
+  startStep(step: string): void {
     this.#step = step;
     this.#hasChecked = false;
     this.#hasFailedCheck = false;
-    this.#hasBadAnswer = false;
+    this.#hasFailedRequest = false;
   }
 
-  /** Nothing was thrown, but: where there are checks they decide, otherwise the answers do. */
+  /** For a step that did not throw: checks decide; without checks the requests do. */
   get hasFailed(): boolean {
-    return this.#hasChecked ? this.#hasFailedCheck : this.#hasBadAnswer;
+    return this.#hasChecked ? this.#hasFailedCheck : this.#hasFailedRequest;
   }
 
   get env(): Readonly<Record<string, string>> {
@@ -76,7 +73,7 @@ export class AuthorContext {
   }
 
   get job(): string {
-    return this.#run.order.job;
+    return this.#run.unit.job;
   }
 
   get workflow(): string {
@@ -88,8 +85,8 @@ export class AuthorContext {
   }
 
   get idempotencyKey(): string {
-    const { job, workflow } = this.#run.order;
-    return this.#run.defined.batch === undefined
+    const { job, workflow } = this.#run.unit;
+    return this.#run.workflow.batch === undefined
       ? `${job}/${workflow}/${this.vu}/${this.iteration}`
       : `${job}/${workflow}/${this.index}`;
   }
@@ -100,9 +97,9 @@ export class AuthorContext {
 
   get http(): HttpClient {
     return (this.#http ??= this.#run.http.clientFor({
-      httpEnded: (ended) => {
-        if (!ended.ok) this.#hasBadAnswer = true;
-        this.#run.recordRequest(ended);
+      recordRequest: (record) => {
+        if (!record.ok) this.#hasFailedRequest = true;
+        this.#run.recordRequest(record);
       },
     }));
   }
@@ -117,7 +114,7 @@ export class AuthorContext {
 
   get random(): () => number {
     return () => {
-      this.#random ??= new Random(`${this.#run.order.seed}/${this.#streamName()}`);
+      this.#random ??= new Random(`${this.#run.unit.seed}/${this.#randomName()}`);
       return this.#random.fraction();
     };
   }
@@ -129,8 +126,11 @@ export class AuthorContext {
   get sleep(): (durationMs: number) => Promise<void> {
     return (durationMs) => {
       if (typeof durationMs === 'number' && durationMs >= 0 && durationMs <= sleepMsMax)
-        return this.#run.sleepers.sleep(durationMs);
-      throw new RemusterError('BAD_ARGUMENT', `sleep takes milliseconds, from 0 to ${sleepMsMax}`);
+        return this.#run.sleeps.sleep(durationMs);
+      throw new RemusterError(
+        'BAD_ARGUMENT',
+        `sleep takes milliseconds from 0 to ${sleepMsMax}, not ${String(durationMs)}`,
+      );
     };
   }
 
@@ -142,18 +142,18 @@ export class AuthorContext {
     return (this.#check ??= (value, predicate, name) => {
       if (typeof predicate === 'function') return this.#checked(value, predicate, name ?? this.#step);
       let isOk = true;
-      for (const [key, one] of Object.entries(predicate)) isOk = this.#checked(value, one, key) && isOk;
+      for (const [key, part] of Object.entries(predicate)) isOk = this.#checked(value, part, key) && isOk;
       return isOk;
     });
   }
 
-  /** A predicate that throws says no: the answer was not even shaped as expected. */
+  /** A predicate that throws is a failed check: the value does not have the expected shape. */
   #checked(value: unknown, predicate: Predicate, name: string): boolean {
     let isOk = false;
     try {
       isOk = Boolean(predicate(value));
     } catch (error) {
-      // An error of an item is a failed item; this is a failed check.
+      // Recorded as 'check', because errors of `each` are failed items.
       this.#run.recordError(this.#run.facts.batch === undefined ? this.#step : 'check', error);
     }
     this.#hasChecked = true;
@@ -162,14 +162,17 @@ export class AuthorContext {
     return isOk;
   }
 
-  #streamName(): string {
-    return this.#run.defined.batch === undefined ? `${this.vu}.${this.iteration}` : String(this.index);
+  #randomName(): string {
+    return this.#run.workflow.batch === undefined ? `${this.vu}.${this.iteration}` : String(this.index);
   }
 }
 
 function rangeOf(count: number): ItemRange {
   if (!Number.isInteger(count) || count < 0 || count > jobLimits.itemsMax)
-    throw new RemusterError('BAD_ARGUMENT', `range takes a whole number from 0 to ${jobLimits.itemsMax}`);
+    throw new RemusterError(
+      'BAD_ARGUMENT',
+      `range takes a whole number from 0 to ${jobLimits.itemsMax}, not ${String(count)}`,
+    );
   return {
     count,
     *[Symbol.iterator]() {

@@ -1,4 +1,4 @@
-/** Implements `ctx.metrics`: validates and counts the author's own numbers. */
+/** Implements `ctx.metrics`: validates and records the metrics of the author. */
 import { RemusterError } from '../../base/errors.ts';
 import { mergeGauge } from '../../jobs/report/summary.ts';
 import type { Metrics } from '../definition/workflow-context.ts';
@@ -8,29 +8,29 @@ export function authorMetrics(run: RunScope): Metrics {
   const { summary, clock } = run;
   return {
     count: (name, by = 1) => {
-      if (!Number.isSafeInteger(by) || by < 0) throw wrong(name, 'counts whole numbers from 0 on');
+      if (!Number.isSafeInteger(by) || by < 0) throw invalid(name, 'counts whole numbers, 0 or more');
       if (!run.isAborted) summary.metric(name, 'count').total += by;
     },
     rate: (name, isHit) => {
-      if (typeof isHit !== 'boolean') throw wrong(name, 'takes true or false');
+      if (typeof isHit !== 'boolean') throw invalid(name, 'takes true or false');
       if (run.isAborted) return;
       const metric = summary.metric(name, 'rate');
       metric.total += 1;
       if (isHit) metric.hits += 1;
     },
     gauge: (name, value) => {
-      if (!Number.isFinite(value)) throw wrong(name, 'takes a finite number');
+      if (!Number.isFinite(value)) throw invalid(name, 'takes a finite number');
       if (run.isAborted) return;
       const lastAtMs = clock.wallMs();
       mergeGauge(summary.metric(name, 'gauge'), { count: 1, min: value, max: value, last: value, lastAtMs });
     },
     trend: (name, valueMs) => {
-      if (!Number.isFinite(valueMs) || valueMs < 0) throw wrong(name, 'takes a time in milliseconds');
+      if (!Number.isFinite(valueMs) || valueMs < 0) throw invalid(name, 'takes a duration in milliseconds');
       if (!run.isAborted) summary.metric(name, 'trend').values.record(valueMs * 1_000);
     },
   };
 }
 
-function wrong(name: string, what: string): RemusterError {
+function invalid(name: string, what: string): RemusterError {
   return new RemusterError('BAD_ARGUMENT', `the metric "${name}" ${what}`);
 }

@@ -9,7 +9,7 @@ const failuresOf = (end: { readonly failures?: Uint8Array | undefined }): UnitFa
 const outputOf = (end: { readonly output?: string | undefined }): unknown => JSON.parse(end.output ?? 'null');
 
 describe('a batch', () => {
-  it('keeps the values of its items in order, however long each takes', async () => {
+  it('keeps the results of its items in order, however long each takes', async () => {
     const slow = workflow('slow', {
       items: 6,
       concurrency: 3,
@@ -26,7 +26,7 @@ describe('a batch', () => {
     assert.equal(unit.run.summary.step('each').durations.count, 6);
   });
 
-  it('works on so many at one time as it may', async () => {
+  it('processes as many items concurrently as allowed', async () => {
     let now = 0;
     let most = 0;
     const wide = workflow('wide', {
@@ -43,10 +43,10 @@ describe('a batch', () => {
     const end = await ended();
     assert.equal(most, 4);
     assert.equal(clock.nowMs(), 50);
-    assert.equal(end.output, undefined, 'nobody gave anything');
+    assert.equal(end.output, undefined, 'no item returned a value');
   });
 
-  it('counts what went wrong, and goes on', async () => {
+  it('counts failed items and checks, and continues', async () => {
     const bad = workflow('bad', {
       items: ['a', 'b', 'c', 'd'],
       each: (item, ctx) => {
@@ -69,7 +69,7 @@ describe('a batch', () => {
     assert.deepEqual(failuresOf(end), { runs: [{ from: 1, count: 1 }], items: [failure] });
   });
 
-  it('lists the first failed items of its share, cut to a length, and the places of all', async () => {
+  it('lists the first failed items of its unit with truncated errors, and the indexes of all', async () => {
     const bad = workflow('bad', {
       items: 100_000,
       each: (item) => {
@@ -87,7 +87,7 @@ describe('a batch', () => {
     assert.ok((end.failures?.length ?? 0) < 1_000_000);
   });
 
-  it('keeps no places where no results are kept, and no list where nothing failed', async () => {
+  it('has no indexes of failed items without results, and no list without failures', async () => {
     const fails = (item: number): never => {
       throw new Error(`${item}`);
     };
@@ -96,14 +96,14 @@ describe('a batch', () => {
     assert.equal((await startTestUnit(workflow('well', { items: 3, each: () => 1 })).ended()).failures, undefined);
   });
 
-  it('begins nothing after the first failed item when it says stop; what is under way ends', async () => {
-    const begun: number[] = [];
+  it('starts no item after the first failure with the policy stop, and finishes those under way', async () => {
+    const started: number[] = [];
     const stops = workflow('stops', {
       items: 100,
       concurrency: 3,
       onItemError: 'stop',
       each: async (item, ctx) => {
-        begun.push(item);
+        started.push(item);
         await ctx.sleep(item === 4 ? 1 : 10);
         if (item === 4) throw new Error('four');
         return item;
@@ -111,9 +111,9 @@ describe('a batch', () => {
     });
     const { unit, ended } = startTestUnit(stops);
     const end = await ended();
-    assert.deepEqual(begun, [0, 1, 2, 3, 4, 5]);
+    assert.deepEqual(started, [0, 1, 2, 3, 4, 5]);
     assert.deepEqual([end.outcome, unit.run.summary.iterations, unit.run.summary.failed], ['completed', 6, 1]);
-    assert.deepEqual(outputOf(end), [0, 1, 2, 3, null, 5], 'items that never began have no place');
+    assert.deepEqual(outputOf(end), [0, 1, 2, 3, null, 5], 'items that were not started have no entry');
   });
 
   it('ends with the first success', async () => {
@@ -131,7 +131,7 @@ describe('a batch', () => {
     assert.equal(unit.run.summary.iterations, 42);
   });
 
-  it('fails an item whose result is no JSON, and no other', async () => {
+  it('fails an item whose result is not JSON, and no other', async () => {
     const cycle: { self?: unknown } = {};
     cycle.self = cycle;
     const throws = {
@@ -154,14 +154,14 @@ describe('a batch', () => {
     assert.deepEqual(
       items.map(({ error: { name, message } }) => [name, message]),
       [
-        ['TypeError', 'its result is no JSON: TypeError: Do not know how to serialize a BigInt'],
-        ['TypeError', 'its result is no JSON: TypeError: Converting circular structure to JSON'],
-        ['TypeError', 'its result is no JSON: RangeError: not me'],
+        ['TypeError', 'the result of the item is not JSON: TypeError: Do not know how to serialize a BigInt'],
+        ['TypeError', 'the result of the item is not JSON: TypeError: Converting circular structure to JSON'],
+        ['TypeError', 'the result of the item is not JSON: RangeError: not me'],
       ],
     );
   });
 
-  it('does not take for found what is no JSON', async () => {
+  it('does not find an item whose result is not JSON', async () => {
     const search = workflow('search', { items: 3, first: true, each: (item) => (item === 0 ? 1n : item === 2) });
     const end = await startTestUnit(search).ended();
     assert.deepEqual([end.found, outputOf(end)], [true, { index: 2, value: true }]);
@@ -169,29 +169,29 @@ describe('a batch', () => {
   });
 
   it('ends early when its results are too large', async () => {
-    let begun = 0;
+    let started = 0;
     const big = workflow('big', {
       items: 1_000,
       each: () => {
-        begun += 1;
+        started += 1;
         return 'x'.repeat(1_000_000);
       },
     });
     const end = await startTestUnit(big).ended();
     assert.equal(end.error?.code, 'TOO_LARGE');
-    assert.ok(begun < 20, `${begun} items began`);
+    assert.ok(started < 20, `${started} items started`);
   });
 
-  it('says when nothing was found', async () => {
+  it('has the output null when no item is found', async () => {
     const crack = workflow('crack', { items: 10, first: true, each: () => false });
     const end = await startTestUnit(crack).ended();
     assert.deepEqual([end.outcome, end.found, end.output], ['completed', undefined, 'null']);
   });
 
-  it('works on its share alone', async () => {
+  it('processes the items of its unit only', async () => {
     const sum = workflow('sum', { items: 100, each: (item, ctx) => [item, ctx.index] });
-    const share = { phase: 'work', unit: 3, units: 10, items: { from: 30, count: 2, list: undefined } } as const;
-    assert.deepEqual(outputOf(await startTestUnit(sum, share).ended()), [
+    const assigned = { phase: 'work', unit: 3, units: 10, items: { from: 30, count: 2, list: undefined } } as const;
+    assert.deepEqual(outputOf(await startTestUnit(sum, assigned).ended()), [
       [30, 30],
       [31, 31],
     ]);
@@ -199,11 +199,11 @@ describe('a batch', () => {
     const two = { phase: 'work', items: { from: 1, count: 2, list: undefined } } as const;
     assert.deepEqual(outputOf(await startTestUnit(named, two).ended()), ['b', 'c']);
     const found = workflow('found', { items: () => [1], each: (item) => item });
-    const given = { phase: 'work', items: { from: 7, count: 2, list: '["x","y"]' } } as const;
-    assert.deepEqual(outputOf(await startTestUnit(found, given).ended()), ['x', 'y']);
+    const listed = { phase: 'work', items: { from: 7, count: 2, list: '["x","y"]' } } as const;
+    assert.deepEqual(outputOf(await startTestUnit(found, listed).ended()), ['x', 'y']);
   });
 
-  it('finds its items by its code, after setup', async () => {
+  it('computes its items after setup', async () => {
     const found = workflow('found', {
       setup: () => ({ names: ['a', 'b'] }),
       items: async (ctx) => ctx.data.names,
@@ -215,7 +215,7 @@ describe('a batch', () => {
     const ranged = workflow('ranged', { items: (ctx) => ctx.range(1_000), each: () => undefined });
     assert.deepEqual(outputOf(await startTestUnit(ranged, { phase: 'plan' }).ended()), { items: { count: 1_000 } });
     const none = workflow('none', { items: (() => 'abc') as never, each: () => undefined });
-    assert.match((await startTestUnit(none).ended()).error?.why ?? '', /items: it gave neither a list nor ctx.range/);
+    assert.match((await startTestUnit(none).ended()).error?.message ?? '', /items must return a list or ctx.range/);
   });
 
   it('refuses results that are too large', async () => {
@@ -229,7 +229,7 @@ describe('a batch', () => {
     assert.equal((await startTestUnit(dropped).ended()).outcome, 'completed');
   });
 
-  it('is the same in each attempt', async () => {
+  it('draws the same numbers and keys in each attempt', async () => {
     const drawn = workflow('drawn', { items: 5, each: (_item, ctx) => [ctx.random(), ctx.idempotencyKey] });
     const once = await startTestUnit(drawn).ended();
     assert.equal((await startTestUnit(drawn).ended()).output, once.output);
@@ -239,7 +239,7 @@ describe('a batch', () => {
     assert.notEqual((await startTestUnit(drawn, { seed: 2 }).ended()).output, once.output);
   });
 
-  it('ends when it is stopped, and says so', async () => {
+  it('is cancelled when it is stopped, with the reason in its signal', async () => {
     const reasons: unknown[] = [];
     const endless = workflow('endless', {
       items: 1_000,
@@ -251,9 +251,9 @@ describe('a batch', () => {
     const { unit, clock } = startTestUnit(endless);
     const ended = unit.execute();
     await clock.until(2_500);
-    unit.stop('nobody wants it');
+    unit.stop('not wanted');
     assert.deepEqual(await clock.during(ended), { outcome: 'cancelled' });
-    assert.deepEqual(reasons, ['nobody wants it', 'nobody wants it', 'nobody wants it']);
+    assert.deepEqual(reasons, ['not wanted', 'not wanted', 'not wanted']);
     assert.deepEqual([unit.run.summary.iterations, unit.run.summary.failed], [2, 0]);
   });
 });

@@ -1,6 +1,6 @@
 /**
- * Processes the items of a unit with bounded concurrency and keeps results in item order. An item fails when its
- * function throws, and then it gives nothing. No promise for a synchronous function.
+ * Processes the items of a unit with bounded concurrency and keeps results in item order. An item fails when its function
+ * throws or returns a value that is not JSON, and then it has no result. Synchronous functions cost no promise.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { jobLimits } from '../../jobs/limits.ts';
@@ -13,14 +13,14 @@ import type { RunScope } from './run-scope.ts';
 import { isThenable } from '../../base/thenable.ts';
 import { thrownMessage } from './user-errors.ts';
 
-/** The items of a unit: places among all, from `from` on, and what they are unless they are numbers. */
+/** The items of a unit: `count` indexes from `from` on; without a `list` the items are their indexes. */
 export type UnitItems = {
   readonly from: number;
   readonly count: number;
   readonly list: readonly unknown[] | undefined;
 };
 
-/** A digit and a comma. */
+/** JSON of the shortest value and a comma. */
 const valueBytesMin = 2;
 
 export class BatchWork {
@@ -28,18 +28,17 @@ export class BatchWork {
   readonly #items: UnitItems;
   readonly #each: CheckedBatch['each'];
   readonly #firstOnly: boolean;
-  readonly #keeps: boolean;
+  readonly #keepsResults: boolean;
   readonly #stopsOnFailure: boolean;
   readonly #failures: FailureCollector;
   readonly #counts: StepCounts;
   #next = 0;
-  /** JSON by place, made with the first value: most functions for their effects give none. */
+  /** JSON by offset in the unit; created with the first value, because functions called for an effect return none. */
   #values: string[] | undefined;
   /** Characters of all values. */
   #size = 0;
-  /** JSON of the place and the value. */
+  /** JSON of the index and value of a found item. */
   #found: string | undefined;
-  /** The values are larger than a result may be. */
   #exceedsResultLimit = false;
 
   constructor(run: RunScope, batch: CheckedBatch, items: UnitItems) {
@@ -48,9 +47,9 @@ export class BatchWork {
     this.#items = items;
     this.#each = batch.each;
     this.#firstOnly = facts.batch?.firstOnly ?? false;
-    this.#keeps = (facts.batch?.keepResults ?? true) && !this.#firstOnly;
+    this.#keepsResults = (facts.batch?.keepResults ?? true) && !this.#firstOnly;
     this.#stopsOnFailure = facts.batch?.onItemError === 'stop';
-    this.#failures = new FailureCollector(items.from, items.count, this.#keeps);
+    this.#failures = new FailureCollector(items.from, items.count, this.#keepsResults);
     this.#counts = run.summary.step(eachName);
     run.summary.iterationTimes = this.#counts.durations;
   }
@@ -60,31 +59,31 @@ export class BatchWork {
   }
 
   async run(): Promise<void> {
-    const lanes = Math.min(this.#run.facts.batch?.concurrency ?? 1, this.#items.count);
-    const working: Promise<void>[] = [];
-    for (let i = 0; i < lanes; i++) working.push(this.#lane());
-    await Promise.all(working);
+    const slots = Math.min(this.#run.facts.batch?.concurrency ?? 1, this.#items.count);
+    const running: Promise<void>[] = [];
+    for (let i = 0; i < slots; i++) running.push(this.#runSlot());
+    await Promise.all(running);
     if (this.#exceedsResultLimit) throw tooLarge();
   }
 
   /**
-   * JSON: `{index, value}` of what was found first, or all values in order (null where there is none); undefined if no
-   * item gave any.
+   * JSON: `{index, value}` of the first found item, or all values in order, null for an item without one; undefined if no
+   * item returned a value.
    */
   output(): string | undefined {
     if (this.#firstOnly) return withinLimit(this.#found ?? 'null');
     if (this.#values === undefined) return undefined;
-    // Items that never began have no value, not even null.
+    // Items that were not started have no entry.
     if (this.#stopsOnFailure) this.#values.length = this.#next;
     return withinLimit(`[${this.#values.join(',')}]`);
   }
 
-  /** Which items failed, encoded; undefined if none did. */
+  /** The failed items, encoded; undefined if there are none. */
   failures(): Uint8Array | undefined {
     return this.#failures.encode();
   }
 
-  get #isOver(): boolean {
+  get #isDone(): boolean {
     return (
       this.#next >= this.#items.count ||
       this.#run.isStopped ||
@@ -94,26 +93,26 @@ export class BatchWork {
     );
   }
 
-  async #lane(): Promise<void> {
+  async #runSlot(): Promise<void> {
     const run = this.#run;
-    const { clock, pacer, summary } = run;
+    const { clock, yielder, summary } = run;
     const { from, list } = this.#items;
     const { durations } = this.#counts;
     const each = this.#each;
     const ctx = new AuthorContext(run, eachName);
     let startMs = clock.nowMs();
-    while (!this.#isOver) {
-      const place = this.#next++;
-      ctx.beginItem(from + place);
+    while (!this.#isDone) {
+      const offset = this.#next++;
+      ctx.startItem(from + offset);
       let hasFailed = false;
       try {
-        let value = each(list === undefined ? from + place : list[place], ctx);
+        let value = each(list === undefined ? from + offset : list[offset], ctx);
         if (isThenable(value)) value = await value;
-        if (value !== undefined) this.#keep(place, value);
+        if (value !== undefined) this.#keepValue(offset, value);
       } catch (error) {
         hasFailed = true;
         run.recordError(eachName, error);
-        if (!run.isAborted) this.#failures.add(place, error);
+        if (!run.isAborted) this.#failures.add(offset, error);
       }
       if (run.isAborted) {
         summary.interrupted += 1;
@@ -127,28 +126,28 @@ export class BatchWork {
         this.#counts.failed += 1;
       }
       startMs = endMs;
-      if (endMs >= pacer.yieldDueMs) {
-        await pacer.yieldToLoop();
+      if (endMs >= yielder.yieldDueMs) {
+        await yielder.yieldToLoop();
         startMs = clock.nowMs();
       }
     }
   }
 
-  #keep(place: number, value: unknown): void {
+  #keepValue(offset: number, value: unknown): void {
     if (this.#firstOnly) {
       if (value === null || value === false || this.#run.isAborted) return;
       const json = itemJson(value);
-      this.#found ??= `{"index":${this.#items.from + place},"value":${json}}`;
-    } else if (this.#keeps) {
+      this.#found ??= `{"index":${this.#items.from + offset},"value":${json}}`;
+    } else if (this.#keepsResults) {
       const json = itemJson(value);
       this.#values ??= this.#emptyValues();
       this.#size += json.length;
       if (this.#size > jobLimits.resultBytesMax) this.#exceedsResultLimit = true;
-      if (!this.#exceedsResultLimit) this.#values[place] = json;
+      if (!this.#exceedsResultLimit) this.#values[offset] = json;
     }
   }
 
-  /** That those of the unit are too large is said with the first value, not after hours. */
+  /** If even the shortest values would be too large, the unit fails with the first value and not after hours. */
   #emptyValues(): string[] {
     const { count } = this.#items;
     this.#exceedsResultLimit = count * valueBytesMin > jobLimits.resultBytesMax;
@@ -156,27 +155,27 @@ export class BatchWork {
   }
 }
 
-/** One value, so that what is no JSON fails its item and no other. */
+/** Encodes one value, so that a value that is not JSON fails its item only. */
 function itemJson(value: unknown): string {
   try {
     const json: string | undefined = JSON.stringify(value);
     return json ?? 'null';
   } catch (error) {
     const [why = ''] = thrownMessage(error).split('\n');
-    const wrong = new TypeError(`its result is no JSON: ${why}`);
-    // The line of the author, if a toJSON threw.
-    if (error instanceof Error && error.stack !== undefined) wrong.stack = error.stack;
-    throw wrong;
+    const invalid = new TypeError(`the result of the item is not JSON: ${why}`);
+    // The stack of a toJSON that threw has the line of the author.
+    if (error instanceof Error && error.stack !== undefined) invalid.stack = error.stack;
+    throw invalid;
   }
 }
 
-/** TOO_LARGE beyond what a result may be; WORKFLOW_FAILED for what is no JSON. */
+/** Throws TOO_LARGE beyond the limit of results, WORKFLOW_FAILED for a value that is not JSON. */
 export function resultJson(value: unknown): string {
   let json: string | undefined;
   try {
     json = JSON.stringify(value);
   } catch (error) {
-    throw new RemusterError('WORKFLOW_FAILED', `a result is no JSON: ${error instanceof Error ? error.message : ''}`);
+    throw new RemusterError('WORKFLOW_FAILED', `a result is not JSON: ${error instanceof Error ? error.message : ''}`);
   }
   return withinLimit(json ?? 'null');
 }
@@ -189,6 +188,6 @@ function withinLimit(text: string): string {
 function tooLarge(): RemusterError {
   return new RemusterError(
     'TOO_LARGE',
-    `results are larger than ${jobLimits.resultBytesMax} bytes; say \`results: false\``,
+    `the results are larger than ${jobLimits.resultBytesMax} bytes: set \`results: false\` to drop them`,
   );
 }

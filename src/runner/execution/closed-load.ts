@@ -1,6 +1,6 @@
 /**
- * Closed load model: each user starts its next iteration when the last has ended. Ends at its duration or iteration
- * count.
+ * Closed load model: a user starts its next iteration when the last one has ended. Ends after its duration or its number
+ * of iterations.
  */
 import type { LoadFacts } from '../../jobs/workflow-facts.ts';
 import type { CheckedLoad } from '../definition/checked-workflow.ts';
@@ -9,8 +9,8 @@ import type { RunScope } from './run-scope.ts';
 import { type UnitPosition, unitShareOfUsers, targetUsersAt } from './load-stages.ts';
 import { LoadDeadline } from './load-deadline.ts';
 
-/** How often the number of users follows the stages. */
-const followMs = 100;
+/** How often the number of users is adjusted to the stages. */
+const adjustIntervalMs = 100;
 
 export type LoadShare = UnitPosition & {
   readonly firstUser: number;
@@ -24,40 +24,40 @@ export class ClosedModelLoad {
   readonly #share: LoadShare;
   readonly #plan: StepPlan;
   readonly #users: (VirtualUser | undefined)[] = [];
-  readonly #atWork = new Set<number>();
+  readonly #running = new Set<number>();
   readonly #startMs: number;
-  readonly end: LoadDeadline;
-  /** Users below this number may go on. */
+  readonly deadline: LoadDeadline;
+  /** Users with a lower index start further iterations. */
   #active = 0;
-  #left: number;
+  #iterationsLeft: number;
 
-  constructor(run: RunScope, defined: CheckedLoad, load: LoadFacts, share: LoadShare) {
+  constructor(run: RunScope, checked: CheckedLoad, load: LoadFacts, share: LoadShare) {
     this.#run = run;
     this.#load = load;
     this.#share = share;
-    this.#plan = stepPlanOf(run, defined);
+    this.#plan = stepPlanOf(run, checked);
     this.#startMs = run.clock.nowMs();
-    this.#left = share.iterations ?? Infinity;
-    this.end = new LoadDeadline(run, this.#startMs, load.durationMs);
+    this.#iterationsLeft = share.iterations ?? Infinity;
+    this.deadline = new LoadDeadline(run, this.#startMs, load.durationMs);
   }
 
   async run(): Promise<void> {
-    this.end.started();
+    this.deadline.start();
     try {
-      if (this.#load.stages === undefined) await this.#grow(this.#share.users);
+      if (this.#load.stages === undefined) await this.#setActive(this.#share.users);
       else await this.#followStages(this.#load.stages);
     } finally {
-      this.end.finished();
+      this.deadline.finish();
     }
-    await this.end.over;
+    await this.deadline.finished;
   }
 
   async #followStages(stages: NonNullable<LoadFacts['stages']>): Promise<void> {
-    const { clock, sleepers } = this.#run;
-    while (!this.end.isOver && this.#left > 0) {
+    const { clock, sleeps } = this.#run;
+    while (!this.deadline.isPast && this.#iterationsLeft > 0) {
       const nowMs = clock.nowMs();
-      await this.#grow(this.#activeAt(stages, nowMs - this.#startMs));
-      await sleepers.wait(Math.min(followMs, Math.max(0, this.end.endMs - nowMs)));
+      await this.#setActive(this.#activeAt(stages, nowMs - this.#startMs));
+      await sleeps.wait(Math.min(adjustIntervalMs, Math.max(0, this.deadline.endMs - nowMs)));
     }
   }
 
@@ -65,37 +65,37 @@ export class ClosedModelLoad {
     return unitShareOfUsers(targetUsersAt(stages, elapsedMs), this.#load.vus, this.#share.users, this.#share);
   }
 
-  async #grow(active: number): Promise<void> {
-    const { clock, pacer } = this.#run;
+  async #setActive(active: number): Promise<void> {
+    const { clock, yielder } = this.#run;
     this.#active = Math.min(active, this.#share.users);
-    for (let i = 0; i < this.#active && !this.end.isOver; i++) {
-      if (this.#atWork.has(i)) continue;
-      this.#atWork.add(i);
-      this.end.started();
+    for (let i = 0; i < this.#active && !this.deadline.isPast; i++) {
+      if (this.#running.has(i)) continue;
+      this.#running.add(i);
+      this.deadline.start();
       void this.#runUser(i);
-      if (clock.nowMs() >= pacer.yieldDueMs) await pacer.yieldToLoop();
+      if (clock.nowMs() >= yielder.yieldDueMs) await yielder.yieldToLoop();
     }
   }
 
-  async #runUser(place: number): Promise<void> {
-    const { clock, pacer, sleepers } = this.#run;
-    const user = (this.#users[place] ??= new VirtualUser(this.#plan, this.#share.firstUser + place));
+  async #runUser(index: number): Promise<void> {
+    const { clock, yielder, sleeps } = this.#run;
+    const user = (this.#users[index] ??= new VirtualUser(this.#plan, this.#share.firstUser + index));
     let nowMs = clock.nowMs();
-    while (place < this.#active && this.#left > 0 && !this.end.isOverAt(nowMs)) {
-      this.#left -= 1;
+    while (index < this.#active && this.#iterationsLeft > 0 && !this.deadline.isPastAt(nowMs)) {
+      this.#iterationsLeft -= 1;
       await user.iterate(undefined);
       nowMs = user.endedMs;
       const thinkMs = user.thinkMs();
       if (thinkMs > 0) {
-        await sleepers.wait(Math.min(thinkMs, Math.max(0, this.end.endMs - nowMs)));
+        await sleeps.wait(Math.min(thinkMs, Math.max(0, this.deadline.endMs - nowMs)));
         nowMs = clock.nowMs();
       }
-      if (nowMs >= pacer.yieldDueMs) {
-        await pacer.yieldToLoop();
+      if (nowMs >= yielder.yieldDueMs) {
+        await yielder.yieldToLoop();
         nowMs = clock.nowMs();
       }
     }
-    this.#atWork.delete(place);
-    this.end.finished();
+    this.#running.delete(index);
+    this.deadline.finish();
   }
 }

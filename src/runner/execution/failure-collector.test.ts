@@ -10,11 +10,11 @@ function decoded(collector: FailureCollector): NonNullable<ReturnType<typeof dec
   return read;
 }
 
-describe('the failed items of a unit', () => {
-  it('are kept with their places as runs', () => {
+describe('the collected failures of a unit', () => {
+  it('have errors, and indexes as runs', () => {
     const collector = new FailureCollector(10, 6, true);
     assert.equal(collector.encode(), undefined);
-    for (const place of [0, 1, 4]) collector.add(place, new TypeError(`item ${place}`));
+    for (const offset of [0, 1, 4]) collector.add(offset, new TypeError(`item ${offset}`));
     const { runs, items } = decoded(collector);
     assert.deepEqual(runs, [
       { from: 10, count: 2 },
@@ -26,10 +26,10 @@ describe('the failed items of a unit', () => {
     );
   });
 
-  it('lose their places, and not their errors, when they are too many to be listed', () => {
+  it('lose their runs, and not their errors, when there are too many runs', () => {
     const count = jobLimits.failuresBytesMax;
     const collector = new FailureCollector(0, count, true);
-    for (let place = 0; place < count; place += 2) collector.add(place, 'no');
+    for (let offset = 0; offset < count; offset += 2) collector.add(offset, 'no');
     const { runs, items } = decoded(collector);
     assert.deepEqual([runs.length, items.length], [0, 1_000]);
   });

@@ -1,55 +1,58 @@
-/** Ends a load test: no new work at the deadline, 10 s to finish, then abort, then abandon. Counts running users. */
+/**
+ * Ends a load test: at the deadline no iteration starts any more; 10 s later the run is aborted, and 1 s after that
+ * users that are still running are abandoned. Counts running users.
+ */
 import type { Cancel } from '../../base/ports.ts';
 import type { RunScope } from './run-scope.ts';
 
 const graceMs = 10_000;
-const lastMomentMs = 1_000;
+const abandonMs = 1_000;
 
-/** Counts those at work; `over` resolves when none is left, or nobody waits for them any more. */
+/** `finished` resolves when no user is running, or the running ones are abandoned. */
 export class LoadDeadline {
   readonly #run: RunScope;
-  readonly #over = Promise.withResolvers<void>();
+  readonly #finished = Promise.withResolvers<void>();
   readonly endMs: number;
-  #working = 0;
+  #running = 0;
   #cancel: Cancel = () => undefined;
-  /** Some code still runs that does not care whether its run is over. */
+  /** Code of the run was abandoned: it ignores the abort signal and is still running. */
   isTainted = false;
 
   constructor(run: RunScope, startMs: number, durationMs: number | undefined) {
     this.#run = run;
     this.endMs = startMs + (durationMs ?? Infinity);
-    if (durationMs !== undefined) this.#cancel = run.clock.schedule(durationMs + graceMs, () => this.#cut());
+    if (durationMs !== undefined) this.#cancel = run.clock.schedule(durationMs + graceMs, () => this.#abort());
   }
 
-  get isOver(): boolean {
-    return this.isOverAt(this.#run.clock.nowMs());
+  get isPast(): boolean {
+    return this.isPastAt(this.#run.clock.nowMs());
   }
 
-  /** For whoever knows what time it is. */
-  isOverAt(nowMs: number): boolean {
+  /** Like `isPast`, for a caller that has read the clock. */
+  isPastAt(nowMs: number): boolean {
     return this.#run.isStopped || nowMs >= this.endMs;
   }
 
-  get over(): Promise<void> {
-    return this.#over.promise;
+  get finished(): Promise<void> {
+    return this.#finished.promise;
   }
 
-  started(): void {
-    this.#working += 1;
+  start(): void {
+    this.#running += 1;
   }
 
-  finished(): void {
-    this.#working -= 1;
-    if (this.#working > 0) return;
+  finish(): void {
+    this.#running -= 1;
+    if (this.#running > 0) return;
     this.#cancel();
-    this.#over.resolve();
+    this.#finished.resolve();
   }
 
-  #cut(): void {
-    this.#run.abort('the time of the test is over');
-    this.#cancel = this.#run.clock.schedule(lastMomentMs, () => {
+  #abort(): void {
+    this.#run.abort('the load test has ended');
+    this.#cancel = this.#run.clock.schedule(abandonMs, () => {
       this.isTainted = true;
-      this.#over.resolve();
+      this.#finished.resolve();
     });
   }
 }

@@ -3,8 +3,8 @@ import { describe, it } from 'node:test';
 import { startTestUnit } from '../../../test/support/runner/unit-harness.ts';
 import { workflow } from '../definition/workflow.ts';
 
-describe('users', () => {
-  it('begin again as soon as they have ended, until the time is over', async () => {
+describe('virtual users', () => {
+  it('start the next iteration when the last has ended, until the duration is over', async () => {
     const { unit, clock, ended } = startTestUnit(
       workflow('loop', { vus: 3, duration: 1_000, steps: { wait: (ctx) => ctx.sleep(100) } }),
     );
@@ -16,7 +16,7 @@ describe('users', () => {
     assert.equal(summary.iterationTimes?.maxUs, 100_000);
   });
 
-  it('share their iterations', async () => {
+  it('share the number of iterations', async () => {
     const seen = new Set<string>();
     const shared = workflow('shared', {
       vus: 4,
@@ -35,7 +35,7 @@ describe('users', () => {
     assert.ok(seen.has('j1/0/4/0') && seen.has('j1/0/6/1'), [...seen].join(' '));
   });
 
-  it('go through the steps in order, each with the results of those before', async () => {
+  it('run the steps in order, each with the results of earlier steps', async () => {
     const order: string[] = [];
     const chain = workflow('chain', {
       iterations: 2,
@@ -59,7 +59,7 @@ describe('users', () => {
     assert.equal(unit.run.summary.iterationTimes?.maxUs, 5_000, 'think time does not count');
   });
 
-  it('go through a flow, whose steps know those before them', async () => {
+  it('run the steps of a flow with typed results of earlier steps', async () => {
     const seen: string[] = [];
     const flowing = workflow('flowing', {
       iterations: 1,
@@ -76,7 +76,7 @@ describe('users', () => {
     assert.deepEqual([...unit.run.summary.steps.keys()], ['login', 'buy', 'pay']);
   });
 
-  it('leave out what comes after a step that throws', async () => {
+  it('skip the steps after a step that throws', async () => {
     const { unit, ended } = startTestUnit(
       workflow('broken', {
         iterations: 3,
@@ -102,7 +102,7 @@ describe('users', () => {
     );
   });
 
-  it('go through a graph: together what may go together', async () => {
+  it('run independent steps of a dependency graph concurrently', async () => {
     const ends: string[] = [];
     const step = (name: string, ms: number) => async (ctx: { sleep(ms: number): Promise<void> }) => {
       await ctx.sleep(ms);
@@ -129,7 +129,7 @@ describe('users', () => {
     assert.deepEqual([unit.run.summary.iterations, unit.run.summary.failed], [1, 1]);
   });
 
-  it('pause between iterations, and not beyond the end', async () => {
+  it('think between iterations, but not beyond the end', async () => {
     const { unit, clock, ended } = startTestUnit(
       workflow('thinking', { duration: '10s', think: ['3s', '4s'], steps: { one: () => undefined } }),
     );
@@ -138,7 +138,7 @@ describe('users', () => {
     assert.equal(clock.nowMs(), 10_000);
   });
 
-  it('follow stages up and down, and several units together', async () => {
+  it('follow stages up and down, divided among units', async () => {
     const during = async (unit: number, units: number): Promise<readonly number[]> => {
       let now = 0;
       const ramp = workflow('ramp', {
@@ -176,7 +176,7 @@ describe('users', () => {
     assert.deepEqual(await during(1, 2), [1, 3, 5, 3, 0]);
   });
 
-  it('are cut off when they do not end in time', async () => {
+  it('are aborted when they do not end in time', async () => {
     let isAborted = false;
     const hanging = workflow('hanging', {
       vus: 2,
@@ -196,14 +196,14 @@ describe('users', () => {
     assert.equal(unit.isTainted, false);
   });
 
-  it('are left behind when they do not even heed the signal', async () => {
+  it('are abandoned when they ignore the abort signal', async () => {
     const stubborn = workflow('stubborn', { duration: '1s', steps: { one: () => new Promise(() => undefined) } });
     const { unit, ended } = startTestUnit(stubborn);
     assert.equal((await ended()).outcome, 'completed');
     assert.equal(unit.isTainted, true);
   });
 
-  it('fail by their checks, and without checks by their answers', async () => {
+  it('fail a step by its checks, or without checks by its requests', async () => {
     const judged = workflow('judged', {
       iterations: 1,
       steps: {
@@ -225,8 +225,8 @@ describe('users', () => {
   });
 });
 
-describe('arrivals', () => {
-  it('come at their rate, whatever the answers take', async () => {
+describe('scheduled arrivals', () => {
+  it('come at their rate, whatever responses take', async () => {
     const open = workflow('open', {
       rate: 10,
       duration: '1s',
@@ -250,9 +250,9 @@ describe('arrivals', () => {
     assert.equal(summary.saturated, true);
   });
 
-  it('follow their stages, over several units, each exactly once', async () => {
-    const whenOf = async (unit: number, units: number): Promise<readonly number[]> => {
-      const moments: number[] = [];
+  it('follow stages, divided among units, each arrival once', async () => {
+    const arrivalTimes = async (unit: number, units: number): Promise<readonly number[]> => {
+      const times: number[] = [];
       const { clock, ended } = startTestUnit(
         workflow('ramp', {
           rate: 0,
@@ -263,26 +263,26 @@ describe('arrivals', () => {
             { duration: 0, target: 2 },
             { duration: '5s', target: 2 },
           ],
-          steps: { one: () => void moments.push(Math.round(clock.nowMs())) },
+          steps: { one: () => void times.push(Math.round(clock.nowMs())) },
         }),
         { phase: 'work', unit, units },
       );
       await ended();
-      return moments;
+      return times;
     };
-    const all = await whenOf(0, 1);
+    const all = await arrivalTimes(0, 1);
     assert.equal(all.filter((ms) => ms < 10_000).length, 50);
     assert.equal(all.filter((ms) => ms >= 10_000 && ms < 20_000).length, 100);
     assert.equal(all.filter((ms) => ms >= 20_000).length, 10);
     assert.equal(all[2], 2_000, 'half of t squared');
-    const parts = [await whenOf(0, 3), await whenOf(1, 3), await whenOf(2, 3)];
+    const parts = [await arrivalTimes(0, 3), await arrivalTimes(1, 3), await arrivalTimes(2, 3)];
     assert.deepEqual(
       parts.flat().toSorted((a, b) => a - b),
       all,
     );
   });
 
-  it('end with their number', async () => {
+  it('end after the number of iterations', async () => {
     const { unit, ended } = startTestUnit(
       workflow('few', { rate: 100, iterations: 7, steps: { one: () => undefined } }),
     );
@@ -290,7 +290,7 @@ describe('arrivals', () => {
     assert.equal(unit.run.summary.iterations, 7);
   });
 
-  it('stop when they are told to', async () => {
+  it('end when the unit is stopped', async () => {
     const { unit, clock } = startTestUnit(
       workflow('long', { rate: 1, duration: '1h', steps: { one: () => undefined } }),
     );

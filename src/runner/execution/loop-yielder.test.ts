@@ -10,19 +10,19 @@ import { UnitExecution } from './unit-execution.ts';
 import { workflow } from '../definition/workflow.ts';
 
 function realUnit(definition: WorkflowDefinition): UnitExecution {
-  const defined = checkedWorkflowOf(definition);
-  assert.ok(defined !== undefined);
-  const spec = { order: unitSpecFor(definition), facts: deriveFacts(definition), defined, fence: '1' };
-  return new UnitExecution(spec, { clock: systemClock(), openHttp: noHttp, say: () => undefined });
+  const checked = checkedWorkflowOf(definition);
+  assert.ok(checked !== undefined);
+  const spec = { unit: unitSpecFor(definition), facts: deriveFacts(definition), workflow: checked, fence: '1' };
+  return new UnitExecution(spec, { clock: systemClock(), openHttp: noHttp, log: () => undefined });
 }
 
-/** On a real clock: what is tested here is that others get their turn. */
-describe('code that never waits', { timeout: 120_000 }, () => {
+/** On a real clock: the test is about the event loop. */
+describe('code that never yields', { timeout: 120_000 }, () => {
   for (const [name, each] of [
-    ['at all', () => undefined],
-    ['for more than a promise', async () => undefined],
+    ['without promises', () => undefined],
+    ['with resolved promises', async () => undefined],
   ] as const) {
-    it(`${name} does not keep a stop from being heard`, async () => {
+    it(`${name} does not delay a stop`, async () => {
       const unit = realUnit(workflow('endless', { items: 100_000_000, concurrency: 3, each }));
       const ended = unit.execute();
       await setTimeout(20);
@@ -31,13 +31,13 @@ describe('code that never waits', { timeout: 120_000 }, () => {
       assert.ok(unit.run.summary.iterations > 0 && unit.run.summary.iterations < 100_000_000);
     });
 
-    it(`${name} ends with its time`, async () => {
+    it(`${name} ends after its duration`, async () => {
       const unit = realUnit(workflow('spinning', { vus: 3, duration: 50, steps: { one: each } }));
       assert.equal((await unit.execute()).outcome, 'completed');
     });
   }
 
-  it('gets no more than its users even when arrivals are late', async () => {
+  it('drops late arrivals without a free user', async () => {
     const unit = realUnit(
       workflow('late', { vus: 2, rate: 100_000, duration: 50, steps: { one: async () => undefined } }),
     );

@@ -1,6 +1,6 @@
 /**
- * Yields to the event loop every 8 ms, so that timers and the pipe are served while user code never awaits; promises
- * that resolve at once would not let them.
+ * Yields to the event loop every 8 ms, so that timers and the pipe are served although user code awaits nothing, or only
+ * promises that resolve at once.
  */
 import type { Clock } from '../../base/ports.ts';
 
@@ -9,7 +9,7 @@ const sliceMs = 8;
 export class LoopYielder {
   readonly #clock: Clock;
   #turn: Promise<void> | undefined;
-  /** From then on one should wait for a turn. */
+  /** From then on a loop should call `yieldToLoop`. */
   yieldDueMs: number;
 
   constructor(clock: Clock) {
@@ -17,7 +17,7 @@ export class LoopYielder {
     this.yieldDueMs = clock.nowMs() + sliceMs;
   }
 
-  /** All who wait share one turn. */
+  /** All waiting loops share one timer. */
   yieldToLoop(): Promise<void> {
     this.#turn ??= new Promise((resolve) => {
       this.#clock.schedule(0, () => {

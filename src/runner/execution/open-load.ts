@@ -1,6 +1,6 @@
 /**
- * Open load model: iterations start at scheduled arrivals, whatever responses take. Drops and counts arrivals without a
- * free user; measures from the due time.
+ * Open load model: iterations start at scheduled arrivals, whatever responses take. An arrival without a free user is
+ * dropped and counted; iterations are measured from their due time.
  */
 import type { LoadFacts } from '../../jobs/workflow-facts.ts';
 import type { CheckedLoad } from '../definition/checked-workflow.ts';
@@ -10,68 +10,68 @@ import { ArrivalSchedule } from './load-stages.ts';
 import type { LoadShare } from './closed-load.ts';
 import { LoadDeadline } from './load-deadline.ts';
 
-/** Who begins later than this is no generator of that rate any more. */
+/** With later starts the runner cannot generate the rate. */
 const lateMsMax = 250;
 
 export class OpenModelLoad {
   readonly #run: RunScope;
   readonly #share: LoadShare;
   readonly #plan: StepPlan;
-  readonly #times: ArrivalSchedule;
+  readonly #arrivals: ArrivalSchedule;
   readonly #free: VirtualUser[] = [];
   readonly #startMs: number;
-  readonly end: LoadDeadline;
+  readonly deadline: LoadDeadline;
   #users = 0;
-  #left: number;
+  #iterationsLeft: number;
 
-  constructor(run: RunScope, defined: CheckedLoad, load: LoadFacts, share: LoadShare) {
+  constructor(run: RunScope, checked: CheckedLoad, load: LoadFacts, share: LoadShare) {
     this.#run = run;
     this.#share = share;
-    this.#plan = stepPlanOf(run, defined);
-    this.#times = new ArrivalSchedule(load, share);
+    this.#plan = stepPlanOf(run, checked);
+    this.#arrivals = new ArrivalSchedule(load, share);
     this.#startMs = run.clock.nowMs();
-    this.#left = share.iterations ?? Infinity;
-    this.end = new LoadDeadline(run, this.#startMs, load.durationMs);
+    this.#iterationsLeft = share.iterations ?? Infinity;
+    this.deadline = new LoadDeadline(run, this.#startMs, load.durationMs);
   }
 
   async run(): Promise<void> {
-    this.end.started();
+    this.deadline.start();
     try {
       await this.#runArrivals();
     } finally {
-      this.end.finished();
+      this.deadline.finish();
     }
-    await this.end.over;
+    await this.deadline.finished;
   }
 
   async #runArrivals(): Promise<void> {
-    const { clock, pacer, sleepers, summary } = this.#run;
-    for (let dueMs = this.#nextMs(); dueMs < this.end.endMs && this.#left > 0; dueMs = this.#nextMs()) {
+    const { clock, yielder, sleeps, summary } = this.#run;
+    for (let dueMs = this.#nextMs(); dueMs < this.deadline.endMs && this.#iterationsLeft > 0; dueMs = this.#nextMs()) {
       const waitMs = dueMs - clock.nowMs();
-      if (waitMs > 0) await sleepers.wait(waitMs);
-      else if (clock.nowMs() >= pacer.yieldDueMs) await pacer.yieldToLoop();
+      if (waitMs > 0) await sleeps.wait(waitMs);
+      else if (clock.nowMs() >= yielder.yieldDueMs) await yielder.yieldToLoop();
       if (this.#run.isStopped) return;
       const lateMs = clock.nowMs() - dueMs;
       summary.lagMaxUs = Math.max(summary.lagMaxUs, lateMs * 1_000);
       if (lateMs > lateMsMax) summary.saturated = true;
-      this.#left -= 1;
-      this.#begin(dueMs);
+      this.#iterationsLeft -= 1;
+      this.#startIteration(dueMs);
     }
   }
 
   #nextMs(): number {
-    return this.#startMs + this.#times.nextMs();
+    return this.#startMs + this.#arrivals.nextMs();
   }
 
-  #begin(dueMs: number): void {
+  #startIteration(dueMs: number): void {
     const user = this.#free.pop() ?? this.#newUser();
     if (user === undefined) {
       this.#run.summary.dropped += 1;
       this.#run.summary.saturated = true;
       return;
     }
-    this.end.started();
-    void this.#once(user, dueMs);
+    this.deadline.start();
+    void this.#iterate(user, dueMs);
   }
 
   #newUser(): VirtualUser | undefined {
@@ -80,9 +80,9 @@ export class OpenModelLoad {
     return new VirtualUser(this.#plan, this.#share.firstUser + this.#users - 1);
   }
 
-  async #once(user: VirtualUser, dueMs: number): Promise<void> {
+  async #iterate(user: VirtualUser, dueMs: number): Promise<void> {
     await user.iterate(dueMs);
     this.#free.push(user);
-    this.end.finished();
+    this.deadline.finish();
   }
 }

@@ -1,6 +1,6 @@
 /**
- * State shared by everything in one unit run: data, summary, HTTP, sleeps, abort signal. After abort nothing is
- * counted. Never decides the order of work.
+ * State shared by all parts of one unit run: data, summary, HTTP, sleeps, abort signal. After an abort nothing is counted.
+ * Does not schedule work.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { Histogram } from '../../base/histogram.ts';
@@ -19,68 +19,67 @@ import { truncateUtf8, thrownMessage, thrownLocation } from './user-errors.ts';
 export type RunScopePorts = {
   readonly clock: Clock;
   readonly openHttp: OpenHttp;
-  say(level: LogLevel, text: string): void;
+  log(level: LogLevel, text: string): void;
 };
 
 export type UnitRunSpec = {
-  readonly order: UnitSpec;
+  readonly unit: UnitSpec;
   readonly facts: WorkflowFacts;
-  readonly defined: CheckedWorkflow;
+  readonly workflow: CheckedWorkflow;
   readonly fence: string;
 };
 
-const linesMax = 1_000;
-const lineBytesMax = 4_000;
+const logLinesMax = 1_000;
+const logLineBytesMax = 4_000;
 
-/** What is defined is frozen already (spec-check.ts). */
-function envOf({ defined, order }: UnitRunSpec): Readonly<Record<string, string>> {
-  if (order.env.size === 0) return defined.env;
-  return Object.freeze({ ...defined.env, ...Object.fromEntries(order.env) });
+/** The variables of the workflow are frozen already (spec-validation.ts). */
+function envOf({ workflow, unit }: UnitRunSpec): Readonly<Record<string, string>> {
+  if (unit.env.size === 0) return workflow.env;
+  return Object.freeze({ ...workflow.env, ...Object.fromEntries(unit.env) });
 }
 
 export class RunScope {
   readonly clock: Clock;
-  readonly order: UnitSpec;
+  readonly unit: UnitSpec;
   readonly facts: WorkflowFacts;
-  readonly defined: CheckedWorkflow;
+  readonly workflow: CheckedWorkflow;
   readonly fence: string;
   readonly env: Readonly<Record<string, string>>;
   readonly summary = new Summary();
-  readonly pacer: LoopYielder;
-  readonly sleepers: AbortableSleeps;
+  readonly yielder: LoopYielder;
+  readonly sleeps: AbortableSleeps;
   readonly #ports: RunScopePorts;
   #data: unknown;
   #abort: AbortController | undefined;
   #http: HttpConnections | undefined;
-  #before: Readonly<Record<string, unknown>> | undefined;
-  #lines = 0;
-  /** Nothing new begins. */
+  #earlierResults: Readonly<Record<string, unknown>> | undefined;
+  #logLines = 0;
+  /** Stopped from outside: no iteration or item starts. */
   isStopped = false;
-  /** What is under way is ended, too, and counts no more. */
+  /** Running code is aborted, and nothing is counted. */
   isAborted = false;
   stopReason = '';
-  /** Told when it is stopped. */
   onStop: (() => void) | undefined;
 
   constructor(spec: UnitRunSpec, ports: RunScopePorts) {
-    this.order = spec.order;
+    this.unit = spec.unit;
     this.facts = spec.facts;
-    this.defined = spec.defined;
+    this.workflow = spec.workflow;
     this.fence = spec.fence;
     this.clock = ports.clock;
     this.#ports = ports;
-    this.pacer = new LoopYielder(ports.clock);
-    this.sleepers = new AbortableSleeps(ports.clock);
+    this.yielder = new LoopYielder(ports.clock);
+    this.sleeps = new AbortableSleeps(ports.clock);
     this.env = envOf(spec);
-    this.#data = spec.order.data === undefined ? undefined : JSON.parse(spec.order.data);
+    this.#data = spec.unit.data === undefined ? undefined : JSON.parse(spec.unit.data);
   }
 
-  /** What setup gave. */
+  /** The result of setup. */
   get data(): unknown {
     return this.#data;
   }
 
-  /** On one core it goes through JSON as well: code must not depend on how many there are. */
+  /** Through JSON on one core, too: code must not depend on the number of cores. */
   setData(json: string | undefined): void {
     this.#data = json === undefined ? undefined : JSON.parse(json);
   }
@@ -95,8 +94,11 @@ export class RunScope {
 
   get http(): HttpConnections {
     if (this.isAborted) throw new RemusterError('CANCELLED', this.stopReason);
-    if (!this.order.network)
-      throw new RemusterError('FORBIDDEN', 'this workflow may not use the network: say `network: true` in it');
+    if (!this.unit.network)
+      throw new RemusterError(
+        'FORBIDDEN',
+        'this workflow may not use the network: set `network: true` in its definition',
+      );
     return (this.#http ??= this.#ports.openHttp({ clock: this.clock }));
   }
 
@@ -111,23 +113,24 @@ export class RunScope {
   }
 
   from(name: string): unknown {
-    this.#before ??= JSON.parse(this.order.context === '' ? '{}' : this.order.context) as Record<string, unknown>;
-    if (Object.hasOwn(this.#before, name)) return this.#before[name];
-    const { name: mine, after } = this.facts;
+    this.#earlierResults ??= JSON.parse(this.unit.context === '' ? '{}' : this.unit.context) as Record<string, unknown>;
+    if (Object.hasOwn(this.#earlierResults, name)) return this.#earlierResults[name];
+    const { name: own, after } = this.facts;
     const why = after.includes(name)
-      ? `"${name}" handed nothing on: a load test hands on what its \`setup\` returned, a batch what its items gave ` +
-        `(unless it says \`results: false\`), and all together at most ${jobLimits.contextBytesMax} bytes`
-      : `"${name}" is not in \`after\` of "${mine}": only what stands there can be read`;
+      ? `workflow "${name}" has no result: a load test returns the result of its \`setup\`, a batch those of its items ` +
+        `(unless it has \`results: false\`), and all results together at most ${jobLimits.contextBytesMax} bytes`
+      : `"${name}" is not in \`after\` of "${own}": add it there to read its result`;
     throw new RemusterError('BAD_ARGUMENT', why);
   }
 
   log(level: LogLevel, text: string): void {
-    this.#lines += 1;
-    if (this.#lines < linesMax) this.#ports.say(level, truncateUtf8(text, lineBytesMax));
-    else if (this.#lines === linesMax) this.#ports.say('warn', `further lines are left out: more than ${linesMax}`);
+    this.#logLines += 1;
+    if (this.#logLines < logLinesMax) this.#ports.log(level, truncateUtf8(text, logLineBytesMax));
+    else if (this.#logLines === logLinesMax)
+      this.#ports.log('warn', `further log lines are dropped: a run may log ${logLinesMax}`);
   }
 
-  /** Something of the author went wrong: counted, and shown if it is one of few. */
+  /** Counts an error of user code; the summary keeps samples of different errors. */
   recordError(step: string, thrown: unknown): void {
     if (this.isAborted) return;
     this.summary.error(step, truncateUtf8(thrownMessage(thrown), errorBytesMax * 3), () =>
@@ -135,7 +138,7 @@ export class RunScope {
     );
   }
 
-  /** From outside: everything ends, and nothing counts any more but what has ended. */
+  /** Cancels the run from outside; iterations and items that have ended stay counted. */
   stop(why: string): void {
     if (this.isStopped) return;
     this.isStopped = true;
@@ -148,7 +151,7 @@ export class RunScope {
     this.isAborted = true;
     this.stopReason = why;
     this.#abort?.abort(new RemusterError('CANCELLED', why));
-    this.sleepers.abort(why);
+    this.sleeps.abort(why);
     this.close();
   }
 

@@ -4,7 +4,7 @@ import { startTestUnit } from '../../../test/support/runner/unit-harness.ts';
 import { workflow } from '../definition/workflow.ts';
 
 describe('a unit', () => {
-  it('goes through setup, work and teardown', async () => {
+  it('runs setup, work and teardown', async () => {
     const seen: string[] = [];
     const all = workflow('all', {
       env: { COLOUR: 'red', SIZE: 'xl' },
@@ -16,33 +16,36 @@ describe('a unit', () => {
       each: (_item, ctx) => void seen.push(`each ${String(ctx.data.when)}`),
       teardown: (ctx) => {
         seen.push('teardown');
-        ctx.log('over');
+        ctx.log('done');
       },
     });
     const { ended, lines } = startTestUnit(all, { env: new Map([['COLOUR', 'blue']]) });
     assert.equal((await ended()).outcome, 'completed');
     assert.deepEqual(seen, ['setup blue xl j1 all 7', 'each 1970-01-01T00:00:00.000Z', 'teardown']);
-    assert.deepEqual(lines, ['info over']);
+    assert.deepEqual(lines, ['info done']);
   });
 
-  it('fails with its setup, and still tears down', async () => {
-    let torn = 0;
+  it('fails when setup throws, and still runs teardown', async () => {
+    let teardowns = 0;
     const bad = workflow('bad', {
       setup: () => {
         throw new RangeError('no room');
       },
       items: 1,
       each: () => undefined,
-      teardown: () => void (torn += 1),
+      teardown: () => void (teardowns += 1),
     });
     const { unit, ended } = startTestUnit(bad);
     const end = await ended();
-    assert.deepEqual(end, { outcome: 'failed', error: { code: 'WORKFLOW_FAILED', why: 'setup: RangeError: no room' } });
-    assert.equal(torn, 1);
+    assert.deepEqual(end, {
+      outcome: 'failed',
+      error: { code: 'WORKFLOW_FAILED', message: 'setup: RangeError: no room' },
+    });
+    assert.equal(teardowns, 1);
     assert.equal(unit.run.summary.iterations, 0);
   });
 
-  it('is completed although its teardown throws, and tells it', async () => {
+  it('completes although teardown throws, and logs the error', async () => {
     const untidy = workflow('untidy', {
       items: 1,
       each: () => 1,
@@ -55,15 +58,15 @@ describe('a unit', () => {
     assert.deepEqual(lines, ['error teardown: stuck']);
     assert.equal(unit.run.summary.errors, 1);
     const finish = await startTestUnit(untidy, { phase: 'finish' }).ended();
-    assert.deepEqual(finish.error, { code: 'WORKFLOW_FAILED', why: 'teardown: stuck' });
+    assert.deepEqual(finish.error, { code: 'WORKFLOW_FAILED', message: 'teardown: stuck' });
   });
 
-  it('refuses what setup gives if it is too large for all', async () => {
+  it('fails when the result of setup is too large', async () => {
     const big = workflow('big', { setup: () => 'x'.repeat(2_000_000), items: 1, each: () => 1 });
     assert.equal((await startTestUnit(big).ended()).error?.code, 'TOO_LARGE');
   });
 
-  it('gets what workflows before it gave', async () => {
+  it('reads the results of earlier workflows', async () => {
     const first = workflow('first', { items: 2, each: (item) => item });
     const second = workflow('second', { items: 1, each: (_item, ctx) => ctx.from(first).concat(ctx.from('other')) });
     const { ended, unit } = startTestUnit(second, { context: '{"first":[0,1],"other":[5]}' });
@@ -71,25 +74,25 @@ describe('a unit', () => {
     assert.throws(() => unit.run.from('third'), /"third" is not in `after` of "second"/);
   });
 
-  it('says why a workflow in `after` handed nothing on', async () => {
+  it('says why a workflow in `after` has no result', async () => {
     const second = workflow('second', { after: ['load'], items: 1, each: () => 1 });
     const { unit, ended } = startTestUnit(second);
     await ended();
     assert.throws(
       () => unit.run.from('load'),
-      /"load" handed nothing on: a load test hands on what its `setup` returned/,
+      /workflow "load" has no result: a load test returns the result of its `setup`/,
     );
   });
 
-  it('may use the network only if it said so', async () => {
+  it('can use the network only if its definition allows it', async () => {
     const quiet = workflow('quiet', { items: 1, each: async (_item, ctx) => (await ctx.http.get('/200')).status });
     const { unit, ended } = startTestUnit(quiet, { network: false });
     await ended();
-    assert.match([...unit.run.summary.errorSamples.values()][0]?.text ?? '', /FORBIDDEN: .* say `network: true`/);
+    assert.match([...unit.run.summary.errorSamples.values()][0]?.text ?? '', /FORBIDDEN: .* set `network: true`/);
     assert.equal((await startTestUnit(quiet).ended()).output, '[200]');
   });
 
-  it('gives functions that work without their object', async () => {
+  it('has context functions that work without their object', async () => {
     const loose = workflow('loose', {
       items: 2,
       each: async (_item, { check, sleep, random, log, range, metrics: { count }, from }) => {
@@ -105,16 +108,16 @@ describe('a unit', () => {
     assert.deepEqual(lines, ['info drawn true', 'info drawn true']);
     assert.deepEqual(unit.run.summary.metrics.get('drawn'), { kind: 'count', total: 4 });
     assert.deepEqual([...unit.run.summary.checks.keys()], ['is one', 'is large']);
-    assert.equal(unit.run.summary.failed, 0, 'a failed check is no failed item');
+    assert.equal(unit.run.summary.failed, 0, 'a failed check does not fail the item');
   });
 
-  it('refuses wrong numbers and too many names, where the author can see it', async () => {
+  it('throws invalid values and too many metrics in the code of the author', async () => {
     const wrong = workflow('wrong', {
       items: 1,
       each: (_item, { metrics, sleep, range, random }) => {
         assert.throws(() => metrics.count('a', 0.5), /counts whole numbers/);
         assert.throws(() => metrics.gauge('a', NaN), /finite number/);
-        assert.throws(() => metrics.trend('a', -1), /a time in milliseconds/);
+        assert.throws(() => metrics.trend('a', -1), /a duration in milliseconds/);
         assert.throws(() => metrics.rate('a', 1 as never), /true or false/);
         metrics.count('a');
         assert.throws(() => metrics.rate('a', true), /is a count and cannot be used as a rate/);
@@ -129,12 +132,12 @@ describe('a unit', () => {
     assert.equal((await startTestUnit(wrong).ended()).output, '["ok"]');
   });
 
-  it('says a bounded number of lines', async () => {
+  it('logs a bounded number of lines', async () => {
     const chatty = workflow('chatty', { items: 5_000, each: (item, ctx) => ctx.log(`line ${item} \ud800`) });
     const { ended, lines } = startTestUnit(chatty);
     await ended();
     assert.equal(lines.length, 1_000);
-    assert.equal(lines.at(-1), 'warn further lines are left out: more than 1000');
+    assert.equal(lines.at(-1), 'warn further log lines are dropped: a run may log 1000');
     assert.ok(lines.every((line) => line.isWellFormed()));
   });
 });

@@ -1,6 +1,6 @@
 /**
- * Executes one unit by phase: setup, items, work, teardown. Failures of setup, items and teardown fail the workflow;
- * failures of steps and items are counted.
+ * Executes one unit by its phase: plan (setup and items), work, finish (teardown), or whole (all of them). An error in
+ * setup, items or finish fails the workflow; errors of steps and items are counted.
  */
 import { RemusterError, isRemusterError } from '../../base/errors.ts';
 import { jobLimits } from '../../jobs/limits.ts';
@@ -16,22 +16,22 @@ import { ClosedModelLoad } from './closed-load.ts';
 
 export type UnitExecutionEnd = {
   readonly outcome: 'completed' | 'failed' | 'cancelled';
-  /** JSON. */
+  /** The result, as JSON. */
   readonly output?: string | undefined;
   readonly found?: boolean | undefined;
-  /** Which items failed (jobs/report/item-failures.ts). */
+  /** The failed items, encoded (jobs/report/item-failures.ts). */
   readonly failures?: Uint8Array | undefined;
-  readonly error?: { readonly code: string; readonly why: string } | undefined;
+  readonly error?: { readonly code: string; readonly message: string } | undefined;
 };
 
-type Done = Pick<UnitExecutionEnd, 'output' | 'found' | 'failures'>;
+type PhaseResult = Pick<UnitExecutionEnd, 'output' | 'found' | 'failures'>;
 
 export class UnitExecution {
   readonly #spec: UnitRunSpec;
   readonly #ports: RunScopePorts;
   readonly run: RunScope;
-  #teardown: RunScope | undefined;
-  /** Code of it still runs although it is over: its process cannot be used any more. */
+  #teardownRun: RunScope | undefined;
+  /** Code of the ended unit is still running: its process must not execute another run. */
   isTainted = false;
 
   constructor(spec: UnitRunSpec, ports: RunScopePorts) {
@@ -42,34 +42,34 @@ export class UnitExecution {
 
   stop(why: string): void {
     this.run.stop(why);
-    this.#teardown?.stop(why);
+    this.#teardownRun?.stop(why);
   }
 
   async execute(): Promise<UnitExecutionEnd> {
     const startMs = this.run.clock.nowMs();
-    const end = await this.#ended();
+    const end = await this.#executePhase();
     const { summary } = this.run;
     summary.activeUsMax = Math.round((this.run.clock.nowMs() - startMs) * 1_000);
-    this.run.abort('the run is over');
-    if (this.#spec.order.phase !== 'whole' || end.outcome === 'cancelled') return end;
-    await this.#afterwards();
+    this.run.abort('the run has ended');
+    if (this.#spec.unit.phase !== 'whole' || end.outcome === 'cancelled') return end;
+    await this.#teardownAfterEnd();
     return end;
   }
 
-  async #ended(): Promise<UnitExecutionEnd> {
+  async #executePhase(): Promise<UnitExecutionEnd> {
     const { run } = this;
     try {
-      const done = await this.#phase();
-      return run.isStopped ? { outcome: 'cancelled' } : { outcome: 'completed', ...done };
+      const result = await this.#phase();
+      return run.isStopped ? { outcome: 'cancelled' } : { outcome: 'completed', ...result };
     } catch (error) {
       if (run.isStopped) return { outcome: 'cancelled' };
-      const known = isRemusterError(error) ? error : new RemusterError('INTERNAL', describeThrown(error));
-      return { outcome: 'failed', error: { code: known.code, why: known.message } };
+      const { code, message } = isRemusterError(error) ? error : new RemusterError('INTERNAL', describeThrown(error));
+      return { outcome: 'failed', error: { code, message } };
     }
   }
 
-  #phase(): Promise<Done> {
-    switch (this.#spec.order.phase) {
+  #phase(): Promise<PhaseResult> {
+    switch (this.#spec.unit.phase) {
       case 'plan':
         return this.#plan();
       case 'work':
@@ -81,16 +81,16 @@ export class UnitExecution {
     return this.#whole();
   }
 
-  async #whole(): Promise<Done> {
-    if (this.#spec.defined.setup !== undefined) await this.#setup();
+  async #whole(): Promise<PhaseResult> {
+    if (this.#spec.workflow.setup !== undefined) await this.#setup();
     return this.run.isStopped ? {} : this.#work();
   }
 
-  async #plan(): Promise<Done> {
+  async #plan(): Promise<PhaseResult> {
     const json = await this.#setup();
-    const { batch } = this.#spec.defined;
-    const isAsked = batch !== undefined && typeof batch.items === 'function' && !this.run.isStopped;
-    const items = isAsked ? await this.#itemsByCode(batch) : undefined;
+    const { batch } = this.#spec.workflow;
+    const computesItems = batch !== undefined && typeof batch.items === 'function' && !this.run.isStopped;
+    const items = computesItems ? await this.#computeItems(batch) : undefined;
     const output: PlanOutput = {
       ...(json === undefined ? {} : { data: this.run.data }),
       ...(items === undefined ? {} : { items: { count: items.count, ...(items.list && { list: items.list }) } }),
@@ -100,98 +100,99 @@ export class UnitExecution {
 
   async #setup(): Promise<string | undefined> {
     const { run } = this;
-    const given = await this.#authors('setup', () => this.#spec.defined.setup?.(this.#context(run)));
-    if (given === undefined) return undefined;
-    const json = resultJson(given);
+    const returned = await this.#callAuthor('setup', () => this.#spec.workflow.setup?.(this.#context(run)));
+    if (returned === undefined) return undefined;
+    const json = resultJson(returned);
     if (json.length > jobLimits.contextBytesMax)
-      throw new RemusterError('TOO_LARGE', `setup gave more than ${jobLimits.contextBytesMax} bytes`);
+      throw new RemusterError('TOO_LARGE', `the result of setup has more than ${jobLimits.contextBytesMax} bytes`);
     run.setData(json);
     return json;
   }
 
-  async #work(): Promise<Done> {
-    const { batch, load } = this.#spec.defined;
-    if (batch !== undefined) return this.#items(batch);
-    return load === undefined ? {} : this.#users(load);
+  async #work(): Promise<PhaseResult> {
+    const { batch, load } = this.#spec.workflow;
+    if (batch !== undefined) return this.#workOnItems(batch);
+    return load === undefined ? {} : this.#runUsers(load);
   }
 
-  async #items(batch: CheckedBatch): Promise<Done> {
-    const { order } = this.#spec;
-    const items = order.items === undefined ? await this.#itemsByCode(batch) : itemsByOrder(order.items, batch);
+  async #workOnItems(batch: CheckedBatch): Promise<PhaseResult> {
+    const { unit } = this.#spec;
+    const items = unit.items === undefined ? await this.#computeItems(batch) : assignedItems(unit.items, batch);
     const work = new BatchWork(this.run, batch, items);
     await work.run();
     if (this.run.isStopped) return {};
     return { output: work.output(), found: work.isFound || undefined, failures: work.failures() };
   }
 
-  async #itemsByCode(batch: CheckedBatch): Promise<UnitItems> {
+  async #computeItems(batch: CheckedBatch): Promise<UnitItems> {
     const { items } = batch;
-    const given: unknown =
-      typeof items === 'function' ? await this.#authors('items', () => items(this.#context(this.run))) : items;
+    const returned: unknown =
+      typeof items === 'function' ? await this.#callAuthor('items', () => items(this.#context(this.run))) : items;
     const known = this.#spec.facts.batch?.items;
-    if (Array.isArray(given)) return { from: 0, ...listOf(given, known) };
-    const count = typeof given === 'object' && given !== null && 'count' in given ? given.count : given;
+    if (Array.isArray(returned)) return { from: 0, ...listOf(returned, known) };
+    const isRange = typeof returned === 'object' && returned !== null && 'count' in returned;
+    const count = isRange ? returned.count : returned;
     if (typeof count === 'number' && Number.isInteger(count) && count >= 0 && count <= jobLimits.itemsMax)
       return { from: 0, count: known ?? count, list: undefined };
-    throw new RemusterError('WORKFLOW_FAILED', 'items: it gave neither a list nor ctx.range(count)');
+    throw new RemusterError('WORKFLOW_FAILED', 'items must return a list or ctx.range(count)');
   }
 
-  /** What setup gave is the value of a load test, for workflows after it. */
-  async #users(defined: CheckedLoad): Promise<Done> {
-    const { order, facts } = this.#spec;
+  /** The result of a load test is that of its setup. */
+  async #runUsers(checked: CheckedLoad): Promise<PhaseResult> {
+    const { unit, facts } = this.#spec;
     const { load } = facts;
-    if (load === undefined) throw new RemusterError('BUNDLE_INVALID', `${facts.name} is no load test`);
+    if (load === undefined) throw new RemusterError('BUNDLE_INVALID', `${facts.name} is not a load test`);
     const share = {
-      unit: order.phase === 'whole' ? 0 : order.unit,
-      units: order.phase === 'whole' ? 1 : Math.max(1, order.units),
-      firstUser: order.users?.from ?? 0,
-      users: order.users?.count ?? load.vus,
-      iterations: order.iterations ?? load.iterations,
+      unit: unit.phase === 'whole' ? 0 : unit.unit,
+      units: unit.phase === 'whole' ? 1 : Math.max(1, unit.units),
+      firstUser: unit.users?.from ?? 0,
+      users: unit.users?.count ?? load.vus,
+      iterations: unit.iterations ?? load.iterations,
     };
-    const Work = load.ratePerSecond === undefined ? ClosedModelLoad : OpenModelLoad;
-    const work = new Work(this.run, defined, load, share);
+    const Model = load.ratePerSecond === undefined ? ClosedModelLoad : OpenModelLoad;
+    const work = new Model(this.run, checked, load, share);
     await work.run();
-    this.isTainted = work.end.isTainted;
-    const isOutput = order.phase === 'whole' && this.run.data !== undefined;
-    return { output: isOutput ? resultJson(this.run.data) : undefined };
+    this.isTainted = work.deadline.isTainted;
+    const hasOutput = unit.phase === 'whole' && this.run.data !== undefined;
+    return { output: hasOutput ? resultJson(this.run.data) : undefined };
   }
 
-  async #finish(run: RunScope): Promise<Done> {
-    await this.#authors('teardown', () => this.#spec.defined.teardown?.(this.#context(run)));
+  async #finish(run: RunScope): Promise<PhaseResult> {
+    await this.#callAuthor('teardown', () => this.#spec.workflow.teardown?.(this.#context(run)));
     return {};
   }
 
-  /** Teardown also follows a failure, with a run of its own: the one before it is over. Its mistakes are only told. */
-  async #afterwards(): Promise<void> {
-    if (this.#spec.defined.teardown === undefined) return;
+  /** Runs teardown, also after a failure, in a run of its own, because the first has ended. Its errors are only logged. */
+  async #teardownAfterEnd(): Promise<void> {
+    if (this.#spec.workflow.teardown === undefined) return;
     const run = new RunScope(this.#spec, this.#ports);
-    this.#teardown = run;
+    this.#teardownRun = run;
     run.setData(this.run.data === undefined ? undefined : resultJson(this.run.data));
     try {
       await this.#finish(run);
     } catch (error) {
-      const told = error instanceof Error ? error.message : String(error);
-      run.recordError('teardown', told);
-      run.log('error', told);
+      const message = error instanceof Error ? error.message : String(error);
+      run.recordError('teardown', message);
+      run.log('error', message);
     }
-    run.abort('the run is over');
+    run.abort('the run has ended');
     this.run.summary.merge(run.summary);
   }
 
   #context(run: RunScope): DataContext<unknown> {
-    return new AuthorContext(run, this.#spec.order.phase);
+    return new AuthorContext(run, this.#spec.unit.phase);
   }
 
-  async #authors(part: string, call: () => unknown): Promise<unknown> {
+  async #callAuthor(name: string, call: () => unknown): Promise<unknown> {
     try {
       return await call();
     } catch (error) {
-      throw new RemusterError('WORKFLOW_FAILED', `${part}: ${describeThrown(error)}`);
+      throw new RemusterError('WORKFLOW_FAILED', `${name}: ${describeThrown(error)}`);
     }
   }
 }
 
-function itemsByOrder(
+function assignedItems(
   { from, count, list }: { readonly from: number; readonly count: number; readonly list: string | undefined },
   { items }: CheckedBatch,
 ): UnitItems {

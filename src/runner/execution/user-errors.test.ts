@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { thrownError, thrownMessage } from './user-errors.ts';
 
-describe('what was thrown', () => {
-  it('is shown by its message, else as short JSON, if it is a plain object', () => {
+describe('a thrown value', () => {
+  it('that is an object is described by its message, else as JSON', () => {
     assert.equal(thrownMessage({ message: 'no such row', code: 7 }), 'no such row');
     assert.deepEqual(thrownError({ name: 'DbError', message: 'no such row' }), {
       name: 'DbError',
@@ -17,15 +17,15 @@ describe('what was thrown', () => {
     assert.equal(thrownMessage(cycle), '[object Object]');
   });
 
-  it('is never shown as nothing', () => {
+  it('is never described as empty text', () => {
     assert.equal(thrownMessage(new Error('')), 'Error');
     assert.equal(thrownMessage(new TypeError('')), 'TypeError');
-    assert.equal(thrownMessage(''), 'an empty text was thrown');
-    assert.deepEqual(thrownError(''), { name: 'Error', message: 'an empty text was thrown' });
+    assert.equal(thrownMessage(''), 'an empty string was thrown');
+    assert.deepEqual(thrownError(''), { name: 'Error', message: 'an empty string was thrown' });
     assert.equal(thrownMessage(undefined), 'undefined');
   });
 
-  it('is the message of a plain error, with name or code for others', () => {
+  it('that is a plain Error is described by its message, others with name or code', () => {
     assert.equal(thrownMessage(new Error('gone')), 'gone');
     assert.equal(thrownMessage(new RangeError('gone')), 'RangeError: gone');
     assert.equal(thrownMessage(Object.assign(new Error('gone'), { code: 'EX' })), 'EX: gone');
@@ -36,7 +36,7 @@ describe('what was thrown', () => {
           throw new Error('never');
         },
       }),
-      'something that cannot be shown was thrown',
+      'a value that cannot be printed was thrown',
     );
   });
 });

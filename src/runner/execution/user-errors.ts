@@ -1,18 +1,18 @@
-/** Describes whatever user code threw as bounded text with the author's line. Never throws itself. */
+/** Describes any value thrown by user code as bounded text with the line of the author. Never throws. */
 
-/** How the bundler calls the files of the author (io/bundle/bundler.ts), and so the stack of an error does. */
+/** The scheme that the bundler gives to the author's files (io/bundle/bundler.ts), as it appears in stack traces. */
 const authorScheme = 'deployed:';
-const placePattern = new RegExp(`${authorScheme}([^)\\s]+)`);
+const locationPattern = new RegExp(`${authorScheme}([^)\\s]+)`);
 const bytesPerCharacterMax = 3;
 
-/** At most so many bytes of well-formed UTF-8. */
+/** A prefix that is at most `bytesMax` bytes of well-formed UTF-8. */
 export function truncateUtf8(text: string, bytesMax: number): string {
   return text.slice(0, Math.floor(bytesMax / bytesPerCharacterMax)).toWellFormed();
 }
 
-const unshowable = 'something that cannot be shown was thrown';
+const unprintable = 'a value that cannot be printed was thrown';
 
-/** `TypeError: x is not a function`; of plain errors only the message, and only the name if there is no message. */
+/** `TypeError: x is not a function`; for a plain Error the message alone, without a message the name alone. */
 export function thrownMessage(thrown: unknown): string {
   try {
     if (!(thrown instanceof Error)) return textOf(thrown);
@@ -22,18 +22,18 @@ export function thrownMessage(thrown: unknown): string {
     if (message === '') return head;
     return head === 'Error' || head === '' ? String(message) : `${head}: ${String(message)}`;
   } catch {
-    return unshowable;
+    return unprintable;
   }
 }
 
-/** The two of them apart; what is no error, and has no name, has the name Error. */
+/** Name and message; a value without a name has the name Error. */
 export function thrownError(thrown: unknown): { readonly name: string; readonly message: string } {
   try {
     if (!(thrown instanceof Error)) return { name: nameOf(thrown), message: textOf(thrown) };
     const { name, message } = thrown as { readonly name: unknown; readonly message: unknown };
     return { name: String(name), message: String(message) };
   } catch {
-    return { name: 'Error', message: unshowable };
+    return { name: 'Error', message: unprintable };
   }
 }
 
@@ -42,9 +42,9 @@ function nameOf(thrown: unknown): string {
   return isNamed && thrown.name !== '' ? (thrown.name as string) : 'Error';
 }
 
-/** Of a plain object its message, else JSON. */
+/** The message of an object, else its JSON. */
 function textOf(thrown: unknown): string {
-  if (thrown === '') return 'an empty text was thrown';
+  if (thrown === '') return 'an empty string was thrown';
   if (typeof thrown !== 'object' || thrown === null) return String(thrown);
   if ('message' in thrown && typeof thrown.message === 'string' && thrown.message !== '') return thrown.message;
   const unnamed = Object.prototype.toString.call(thrown);
@@ -56,18 +56,18 @@ function textOf(thrown: unknown): string {
   }
 }
 
-/** `checkout.ts:12:7`, or nothing. */
+/** `checkout.ts:12:7`; empty if the stack has no line of the author. */
 export function thrownLocation(thrown: unknown): string {
   try {
     if (!(thrown instanceof Error)) return '';
-    return placePattern.exec(String(thrown.stack))?.[1] ?? '';
+    return locationPattern.exec(String(thrown.stack))?.[1] ?? '';
   } catch {
     return '';
   }
 }
 
-/** Both, for one line. */
+/** Message and location on one line. */
 export function describeThrown(thrown: unknown): string {
-  const place = thrownLocation(thrown);
-  return place === '' ? thrownMessage(thrown) : `${thrownMessage(thrown)} (${place})`;
+  const location = thrownLocation(thrown);
+  return location === '' ? thrownMessage(thrown) : `${thrownMessage(thrown)} (${location})`;
 }

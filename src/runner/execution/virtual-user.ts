@@ -1,6 +1,6 @@
 /**
- * One virtual user: runs the steps of an iteration in sequence or by dependencies, and counts each. A failing step is
- * counted, never thrown.
+ * One virtual user: runs the steps of an iteration in sequence or by their dependencies, and counts each. Errors of steps
+ * are counted and never thrown.
  */
 import { Histogram } from '../../base/histogram.ts';
 import type { StepCounts } from '../../jobs/report/summary.ts';
@@ -9,46 +9,46 @@ import { AuthorContext } from './author-context.ts';
 import type { RunScope } from './run-scope.ts';
 import { isThenable } from '../../base/thenable.ts';
 
-type PlannedStep = StepDefinition & { readonly place: number; readonly counts: StepCounts };
+type PlannedStep = StepDefinition & { readonly index: number; readonly counts: StepCounts };
 
-/** What all users of a run go through. */
+/** The steps of an iteration, shared by all users of a run. */
 export type StepPlan = {
   readonly run: RunScope;
-  /** In an order in which each comes after those that it waits for. */
+  /** In topological order: each step after its dependencies. */
   readonly steps: readonly PlannedStep[];
   readonly isSequence: boolean;
   readonly think: ThinkTime | undefined;
 };
 
 export function stepPlanOf(run: RunScope, load: CheckedLoad): StepPlan {
-  const steps = load.steps.map((step, place) => ({ ...step, place, counts: run.summary.step(step.name) }));
+  const steps = load.steps.map((step, index) => ({ ...step, index, counts: run.summary.step(step.name) }));
   return { run, steps: load.isSequence ? steps : sorted(steps), isSequence: load.isSequence, think: load.think };
 }
 
 function sorted(steps: readonly PlannedStep[]): readonly PlannedStep[] {
-  const out: PlannedStep[] = [];
-  const placed = new Set<number>();
-  const place = (step: PlannedStep): void => {
-    if (placed.has(step.place)) return;
-    placed.add(step.place);
-    for (const before of step.after ?? []) place(steps[before] as PlannedStep);
-    out.push(step);
+  const inOrder: PlannedStep[] = [];
+  const added = new Set<number>();
+  const add = (step: PlannedStep): void => {
+    if (added.has(step.index)) return;
+    added.add(step.index);
+    for (const before of step.after ?? []) add(steps[before] as PlannedStep);
+    inOrder.push(step);
   };
-  for (const step of steps) place(step);
-  return out;
+  for (const step of steps) add(step);
+  return inOrder;
 }
 
-type Ending = 'ok' | 'failed' | 'threw';
+type StepOutcome = 'ok' | 'failed' | 'threw';
 
 export class VirtualUser {
   readonly #plan: StepPlan;
   readonly #run: RunScope;
   readonly #vu: number;
-  /** One, or one for each step where steps run together. */
+  /** One context, or one per step if steps run concurrently. */
   readonly #contexts: readonly AuthorContext[];
   #iteration = 0;
-  #pausedMs = 0;
-  /** When the last of what it did had ended. */
+  #thinkMs = 0;
+  /** When the last step or pause ended. */
   endedMs = 0;
 
   constructor(plan: StepPlan, vu: number) {
@@ -59,34 +59,34 @@ export class VirtualUser {
     this.#contexts = Array.from({ length: count }, () => new AuthorContext(plan.run, ''));
   }
 
-  /** `dueMs`: when it should have begun, in the open model. */
+  /** `dueMs`: the scheduled start, in the open model. */
   async iterate(dueMs: number | undefined): Promise<void> {
     const run = this.#run;
     const { clock, summary } = run;
     const startMs = clock.nowMs();
     const results: Record<string, unknown> = {};
-    for (const ctx of this.#contexts) ctx.beginIteration(this.#vu, this.#iteration, results);
+    for (const ctx of this.#contexts) ctx.startIteration(this.#vu, this.#iteration, results);
     this.#iteration += 1;
-    this.#pausedMs = 0;
+    this.#thinkMs = 0;
     this.endedMs = startMs;
     let isOk = true;
     if (this.#plan.isSequence) {
-      // Written out, with one look at the clock between two steps: here most load tests spend their time.
+      // Inlined, with one clock read between two steps: the hot path of most load tests.
       const ctx = this.#contexts[0] as AuthorContext;
       for (const step of this.#plan.steps) {
         const stepMs = this.endedMs;
-        ctx.beginStep(step.name);
-        let ending: Ending;
+        ctx.startStep(step.name);
+        let outcome: StepOutcome;
         try {
-          const given = step.run(ctx);
-          results[step.name] = isThenable(given) ? await given : given;
-          ending = ctx.hasFailed ? 'failed' : 'ok';
+          const returned = step.run(ctx);
+          results[step.name] = isThenable(returned) ? await returned : returned;
+          outcome = ctx.hasFailed ? 'failed' : 'ok';
         } catch (error) {
-          ending = this.#threw(step, error);
+          outcome = this.#threw(step, error);
         }
-        this.#count(step, ending, stepMs);
-        if (ending !== 'ok') isOk = false;
-        if (ending === 'threw' || run.isAborted) break;
+        this.#count(step, outcome, stepMs);
+        if (outcome !== 'ok') isOk = false;
+        if (outcome === 'threw' || run.isAborted) break;
         if (step.think !== undefined) await this.#think(step.think, ctx);
       }
     } else isOk = await this.#runDependencyGraph(results);
@@ -96,40 +96,40 @@ export class VirtualUser {
     }
     summary.iterations += 1;
     if (!isOk) summary.failed += 1;
-    (summary.iterationTimes ??= new Histogram()).record((this.endedMs - (dueMs ?? startMs) - this.#pausedMs) * 1_000);
+    (summary.iterationTimes ??= new Histogram()).record((this.endedMs - (dueMs ?? startMs) - this.#thinkMs) * 1_000);
   }
 
   async #runDependencyGraph(results: Record<string, unknown>): Promise<boolean> {
-    const endings: Promise<Ending>[] = [];
+    const outcomes: Promise<StepOutcome>[] = [];
     for (const step of this.#plan.steps) {
-      endings[step.place] = this.#whenReady(step, endings, results);
+      outcomes[step.index] = this.#whenReady(step, outcomes, results);
     }
-    return (await Promise.all(endings)).every((ending) => ending === 'ok');
+    return (await Promise.all(outcomes)).every((outcome) => outcome === 'ok');
   }
 
-  async #whenReady(step: PlannedStep, endings: readonly Promise<Ending>[], results: Record<string, unknown>) {
-    const before = await Promise.all((step.after ?? []).map((place) => endings[place] as Promise<Ending>));
-    // What it waited for is not there: it did not run, and does not count.
+  async #whenReady(step: PlannedStep, outcomes: readonly Promise<StepOutcome>[], results: Record<string, unknown>) {
+    const before = await Promise.all((step.after ?? []).map((index) => outcomes[index] as Promise<StepOutcome>));
+    // Without the result of a dependency the step is not started and not counted.
     if (before.includes('threw') || this.#run.isAborted) return 'threw';
-    const ctx = this.#contexts[step.place] as AuthorContext;
-    const ending = await this.#step(step, ctx, results);
-    if (step.think !== undefined && ending !== 'threw') await this.#think(step.think, ctx);
-    return ending;
+    const ctx = this.#contexts[step.index] as AuthorContext;
+    const outcome = await this.#step(step, ctx, results);
+    if (step.think !== undefined && outcome !== 'threw') await this.#think(step.think, ctx);
+    return outcome;
   }
 
-  async #step(step: PlannedStep, ctx: AuthorContext, results: Record<string, unknown>): Promise<Ending> {
+  async #step(step: PlannedStep, ctx: AuthorContext, results: Record<string, unknown>): Promise<StepOutcome> {
     const startMs = this.#run.clock.nowMs();
-    ctx.beginStep(step.name);
-    let ending: Ending;
+    ctx.startStep(step.name);
+    let outcome: StepOutcome;
     try {
-      const given = step.run(ctx);
-      results[step.name] = isThenable(given) ? await given : given;
-      ending = ctx.hasFailed ? 'failed' : 'ok';
+      const returned = step.run(ctx);
+      results[step.name] = isThenable(returned) ? await returned : returned;
+      outcome = ctx.hasFailed ? 'failed' : 'ok';
     } catch (error) {
-      ending = this.#threw(step, error);
+      outcome = this.#threw(step, error);
     }
-    this.#count(step, ending, startMs);
-    return ending;
+    this.#count(step, outcome, startMs);
+    return outcome;
   }
 
   #threw(step: PlannedStep, error: unknown): 'threw' {
@@ -137,28 +137,28 @@ export class VirtualUser {
     return 'threw';
   }
 
-  #count(step: PlannedStep, ending: Ending, startMs: number): void {
+  #count(step: PlannedStep, outcome: StepOutcome, startMs: number): void {
     const { clock, isAborted } = this.#run;
     this.endedMs = clock.nowMs();
     if (isAborted) return;
     step.counts.durations.record((this.endedMs - startMs) * 1_000);
-    if (ending !== 'ok') step.counts.failed += 1;
+    if (outcome !== 'ok') step.counts.failed += 1;
   }
 
-  async #think(pause: ThinkTime, ctx: AuthorContext): Promise<void> {
-    const { clock, sleepers } = this.#run;
+  async #think(think: ThinkTime, ctx: AuthorContext): Promise<void> {
+    const { clock, sleeps } = this.#run;
     const startMs = clock.nowMs();
-    await sleepers.wait(pauseMsOf(pause, ctx));
+    await sleeps.wait(drawThinkMs(think, ctx));
     this.endedMs = clock.nowMs();
-    this.#pausedMs += this.endedMs - startMs;
+    this.#thinkMs += this.endedMs - startMs;
   }
 
   /** The pause after an iteration. */
   thinkMs(): number {
-    return this.#plan.think === undefined ? 0 : pauseMsOf(this.#plan.think, this.#contexts[0] as AuthorContext);
+    return this.#plan.think === undefined ? 0 : drawThinkMs(this.#plan.think, this.#contexts[0] as AuthorContext);
   }
 }
 
-function pauseMsOf({ fromMs, toMs }: ThinkTime, ctx: AuthorContext): number {
+function drawThinkMs({ fromMs, toMs }: ThinkTime, ctx: AuthorContext): number {
   return fromMs === toMs ? fromMs : fromMs + (toMs - fromMs) * ctx.random();
 }

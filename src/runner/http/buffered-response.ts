@@ -1,4 +1,4 @@
-/** A received response: keeps raw bytes, decodes headers, text and JSON on demand. */
+/** A received response: keeps the raw bytes, and decodes headers, text and JSON on demand. */
 import { RemusterError } from '../../base/errors.ts';
 import type { HttpHeaders, HttpResponse } from '../definition/http-types.ts';
 
@@ -13,7 +13,7 @@ export class BufferedResponse implements HttpResponse {
   #bytes: Uint8Array | undefined;
   #headers: HttpHeaders | undefined;
 
-  /** `text` is the head and, unless there are `bytes`, the body from `bodyAt` on; a character for each byte. */
+  /** `text` is the head and, unless there are `bytes`, the body from `bodyAt` on; one character per byte. */
   constructor(status: number, durationMs: number, text: string, bodyAt: number, bytes: Uint8Array | undefined) {
     this.status = status;
     this.durationMs = durationMs;
@@ -43,7 +43,7 @@ export class BufferedResponse implements HttpResponse {
     try {
       return JSON.parse(this.text()) as T;
     } catch {
-      throw new RemusterError('BAD_ARGUMENT', `the body of an answer with status ${this.status} is no JSON`);
+      throw new RemusterError('BAD_ARGUMENT', `the body of the response with status ${this.status} is not JSON`);
     }
   }
 }
@@ -61,7 +61,7 @@ class BufferedHeaders implements HttpHeaders {
 
   get(name: string): string | undefined {
     const wanted = name.toLowerCase();
-    const values = this.#entries.filter(([one]) => one === wanted).map(([, value]) => value);
+    const values = this.#entries.filter(([key]) => key === wanted).map(([, value]) => value);
     return values.length === 0 ? undefined : values.join(', ');
   }
 

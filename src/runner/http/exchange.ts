@@ -1,4 +1,4 @@
-/** One request from call to end: text, deadline, byte counts, promise callbacks. Data only. */
+/** One request of a user from call to end: text, deadline, byte counts, promise callbacks. Data only. */
 import type { HttpOptions, HttpRecorder, HttpResponse } from '../definition/http-types.ts';
 import type { Method, RequestText } from './request-text.ts';
 import type { RequestTarget } from './request-target.ts';
@@ -10,14 +10,14 @@ export class Exchange {
   startedMs = 0;
   deadlineMs = 0;
   redirectsLeft = 0;
-  /** Of the request that is under way, which a redirect may change. */
+  /** The request under way; a redirect changes it. */
   method: Method;
   target: RequestTarget;
   options: HttpOptions | undefined;
   text = '';
   body: Uint8Array | undefined;
   closesConnection = false;
-  /** Of all together. */
+  /** Of all requests, redirects included. */
   bytesIn = 0;
   bytesOut = 0;
 

@@ -1,15 +1,15 @@
-/** A growable byte buffer that doubles, so an announced length costs nothing until the bytes arrive. */
-const nothing = new Uint8Array(0);
+/** A byte buffer that grows by doubling, so that an announced length costs no memory until the bytes arrive. */
+const empty = new Uint8Array(0);
 
 export class GrowingBytes {
-  #bytes = nothing;
+  #bytes = empty;
   #length = 0;
 
   get length(): number {
     return this.#length;
   }
 
-  /** What came so far; valid until the next call. */
+  /** The bytes so far; valid until the next call. */
   get view(): Uint8Array {
     return this.#bytes.subarray(0, this.#length);
   }
@@ -25,7 +25,7 @@ export class GrowingBytes {
     this.#length = length;
   }
 
-  /** Gives everything away and begins anew. */
+  /** Returns all bytes and becomes empty. */
   take(): Uint8Array {
     const taken = this.view;
     this.clear();
@@ -33,7 +33,7 @@ export class GrowingBytes {
   }
 
   clear(): void {
-    this.#bytes = nothing;
+    this.#bytes = empty;
     this.#length = 0;
   }
 }

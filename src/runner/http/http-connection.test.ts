@@ -18,8 +18,8 @@ import {
 
 const timeout = 60_000;
 
-describe('connections', { timeout }, () => {
-  it('are kept, one for each request at a time', async (t) => {
+describe('HTTP connections', { timeout }, () => {
+  it('are kept alive, each with one request at a time', async (t) => {
     const server = await rawServer(t, ({ line }) => responseText(line.split(' ')[1]!));
     const { http, connections } = testClient(t);
     for (let i = 0; i < 20; i++) assert.equal((await http.get(`${server.url}/${i}`)).text(), `/${i}`);
@@ -34,46 +34,46 @@ describe('connections', { timeout }, () => {
     await waitUntil('all are open', () => server.opened === connections());
   });
 
-  it('are bounded; what is too much waits, and beyond that is refused', async (t) => {
+  it('are bounded: further requests wait, and too many waiting ones are refused', async (t) => {
     const server = await rawServer(t, () => responseText('ok'));
     const { http, ended } = testClient(t, { connectionsMax: 2, waitingMax: 10 });
     const outcomes = await Promise.allSettled(Array.from({ length: 20 }, () => http.get(server.url)));
     const refused = outcomes.filter(({ status }) => status === 'rejected');
     assert.equal(refused.length, 10);
-    for (const one of refused) assert.ok(hasErrorCode('CAPACITY')((one as PromiseRejectedResult).reason));
+    for (const outcome of refused) assert.ok(hasErrorCode('CAPACITY')((outcome as PromiseRejectedResult).reason));
     assert.equal(server.opened, 2);
     assert.equal(ended.length, 20);
     assert.equal(ended.filter(({ ok }) => ok).length, 10);
   });
 
-  it('are given up for another server when all are taken', async (t) => {
+  it('are closed for another server when all are in use', async (t) => {
     const servers = await Promise.all([1, 2, 3].map((n) => rawServer(t, () => responseText(String(n)))));
     const { http, connections } = testClient(t, { connectionsMax: 1 });
-    const asked = [0, 1, 2, 0, 1, 2].map((i) => http.get(servers[i]!.url));
-    const answers = await Promise.all(asked);
+    const requests = [0, 1, 2, 0, 1, 2].map((i) => http.get(servers[i]!.url));
+    const answers = await Promise.all(requests);
     assert.equal(answers.map((answer) => answer.text()).join(''), '123123');
     assert.equal((await http.get(servers[1]!.url)).text(), '2');
     assert.equal(connections(), 1);
   });
 
-  it('to servers of long ago are forgotten', async (t) => {
+  it('of an unused server are closed when another server needs a pool', async (t) => {
     const silent = await rawServer(t, () => undefined);
     const servers = await Promise.all([1, 2, 3].map((n) => rawServer(t, () => responseText(String(n)))));
     const { http, close } = testClient(t, { originsMax: 2 });
     for (const { url } of servers) await http.get(url);
     await waitUntil('the first is closed', () => servers[0]!.open.size === 0);
-    const asked = [http.get(silent.url), http.get(`${silent.url}/again`)];
-    await waitUntil('it waits', () => silent.heard.length === 2);
+    const requests = [http.get(silent.url), http.get(`${silent.url}/again`)];
+    await waitUntil('the requests are received', () => silent.received.length === 2);
     assert.equal((await http.get(servers[0]!.url)).text(), '1');
     const small = testClient(t, { originsMax: 1 });
     const alone = small.http.get(silent.url);
     await assert.rejects(small.http.get(servers[0]!.url), hasErrorCode('CAPACITY'));
     close();
     small.close();
-    for (const one of [...asked, alone]) await assert.rejects(one, hasErrorCode('CANCELLED'));
+    for (const request of [...requests, alone]) await assert.rejects(request, hasErrorCode('CANCELLED'));
   });
 
-  it('end when either side says so', async (t) => {
+  it('are closed when either side sends connection: close', async (t) => {
     const server = await rawServer(t, ({ line }) =>
       responseText('ok', '200 OK', line.includes('/end') ? 'connection: close\r\n' : ''),
     );
@@ -85,14 +85,14 @@ describe('connections', { timeout }, () => {
     assert.equal(connections(), 0);
   });
 
-  it('with something after the answer are not used again', async (t) => {
+  it('with bytes after the response are not reused', async (t) => {
     const server = await rawServer(t, () => `${responseText('ok')}HTTP/1.1 200 OK\r\n`);
     const { http } = testClient(t);
     for (let i = 0; i < 3; i++) assert.equal((await http.get(server.url)).text(), 'ok');
     assert.equal(server.opened, 3);
   });
 
-  it('on which the server speaks unasked are closed', async (t) => {
+  it('are closed when the server sends data without a request', async (t) => {
     const server = await rawServer(t, () => responseText('ok'));
     const { http, connections } = testClient(t);
     await http.get(server.url);
@@ -101,7 +101,7 @@ describe('connections', { timeout }, () => {
     assert.equal((await http.get(server.url)).text(), 'ok');
   });
 
-  it('that a server drops after some use are replaced, but nothing is sent twice that might count twice', async (t) => {
+  it('dropped by the server are replaced, but only idempotent requests are resent', async (t) => {
     const counts = new Map<unknown, number>();
     const server = await rawServer(t, ({ socket }) => {
       counts.set(socket, (counts.get(socket) ?? 0) + 1);
@@ -112,15 +112,15 @@ describe('connections', { timeout }, () => {
     const { http, ended } = testClient(t);
     for (let i = 0; i < 9; i++) assert.equal((await http.get(server.url)).text(), 'ok');
     assert.equal(ended.length, 9);
-    assert.equal(server.heard.length, 9 + 4);
+    assert.equal(server.received.length, 9 + 4);
     await http.post(server.url);
     await assert.rejects(http.post(server.url), hasErrorCode('CONNECTION_LOST'));
     assert.equal(ended.at(-1)!.ok, false);
   });
 });
 
-describe('a failure', { timeout }, () => {
-  it('to connect is told at once', async (t) => {
+describe('a failed HTTP request', { timeout }, () => {
+  it('ends at once when the connection is refused', async (t) => {
     const server = createServer();
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
@@ -128,17 +128,17 @@ describe('a failure', { timeout }, () => {
     server.close();
     await once(server, 'close');
     const { http, ended, connections } = testClient(t);
-    const asked = Array.from({ length: 10 }, () => http.get(`http://127.0.0.1:${port}/`));
-    for (const one of asked) await assert.rejects(one, hasErrorCode('UNREACHABLE'));
+    const requests = Array.from({ length: 10 }, () => http.get(`http://127.0.0.1:${port}/`));
+    for (const request of requests) await assert.rejects(request, hasErrorCode('UNREACHABLE'));
     assert.equal(ended.length, 10);
     assert.equal(connections(), 0);
   });
 
-  it('in the middle of an answer is a lost connection', async (t) => {
-    const beginnings = ['', 'HTTP/1.1 200', 'HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n12345'];
+  it('has CONNECTION_LOST when the connection ends within the response', async (t) => {
+    const starts = ['', 'HTTP/1.1 200', 'HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n12345'];
     const chunks = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n12345\r\n';
     const server = await rawServer(t, ({ line, socket }) => {
-      socket.end([...beginnings, chunks][Number(line.split(' ')[1]!.slice(1))]!);
+      socket.end([...starts, chunks][Number(line.split(' ')[1]!.slice(1))]!);
       return undefined;
     });
     const { http, ended, connections } = testClient(t);
@@ -147,12 +147,12 @@ describe('a failure', { timeout }, () => {
     assert.equal(connections(), 0);
   });
 
-  it('of an answer without a length is its end, unless the connection broke', async (t) => {
+  it('is one without a length whose connection was reset, not closed', async (t) => {
     const server = await rawServer(t, ({ line, socket }) => {
-      const words = 'HTTP/1.1 200 OK\r\n\r\nall of it';
-      if (line.includes('/end')) socket.end(words);
-      // Only when the beginning has been read does the rest break.
-      else socket.write(words, () => setTimeout(() => socket.resetAndDestroy(), 50));
+      const text = 'HTTP/1.1 200 OK\r\n\r\nall of it';
+      if (line.includes('/end')) socket.end(text);
+      // The reset comes after the client has read the start.
+      else socket.write(text, () => setTimeout(() => socket.resetAndDestroy(), 50));
       return undefined;
     });
     const { http, ended } = testClient(t);
@@ -164,9 +164,9 @@ describe('a failure', { timeout }, () => {
     );
   });
 
-  it('to answer sensibly closes the connection and harms nobody else', async (t) => {
-    const words = ['nonsense', 'HTTP/1.1 200 OK\r\ncontent-length: 99999\r\n\r\n', responseText('ok')];
-    const server = await rawServer(t, ({ line }) => words[Number(line.split(' ')[1]!.slice(1))]);
+  it('with a malformed response closes its connection, and no other request fails', async (t) => {
+    const responses = ['nonsense', 'HTTP/1.1 200 OK\r\ncontent-length: 99999\r\n\r\n', responseText('ok')];
+    const server = await rawServer(t, ({ line }) => responses[Number(line.split(' ')[1]!.slice(1))]);
     const { http, ended } = testClient(t, { bodyBytesMax: 1_000 });
     await assert.rejects(http.get(`${server.url}/0`), hasErrorCode('MALFORMED'));
     await assert.rejects(http.get(`${server.url}/1`), hasErrorCode('TOO_LARGE'));
@@ -178,45 +178,45 @@ describe('a failure', { timeout }, () => {
     assert.equal(server.opened, 3);
   });
 
-  it('to answer in time ends the request and its connection', async (t) => {
+  it('ends at its deadline together with its connection', async (t) => {
     const server = await rawServer(t, ({ line }) =>
       line.includes('/never') ? undefined : 'HTTP/1.1 200 OK\r\ncontent-l',
     );
     const { http, ended, close } = testClient(t);
     const slow = http.get(`${server.url}/never`, { timeoutMs: 50_000 });
-    const asked = ['/never', '/half', '/never'].map((path) => http.get(server.url + path, { timeoutMs: 50 }));
-    for (const one of asked) await assert.rejects(one, hasErrorCode('DEADLINE'));
+    const requests = ['/never', '/half', '/never'].map((path) => http.get(server.url + path, { timeoutMs: 50 }));
+    for (const request of requests) await assert.rejects(request, hasErrorCode('DEADLINE'));
     await waitUntil('only the slow one is left', () => server.open.size === 1);
     assert.equal(ended.length, 3);
     close();
     await assert.rejects(slow, hasErrorCode('CANCELLED'));
   });
 
-  it('to get a connection in time ends what waits', async (t) => {
+  it('ends at its deadline while it waits for a connection', async (t) => {
     const server = await rawServer(t, () => undefined);
     const { http, close } = testClient(t, { connectionsMax: 1 });
     const first = http.get(server.url, { timeoutMs: 50_000 });
-    await waitUntil('the only connection is busy', () => server.heard.length === 1);
+    await waitUntil('the only connection is busy', () => server.received.length === 1);
     await assert.rejects(http.get(server.url, { timeoutMs: 50 }), hasErrorCode('DEADLINE'));
-    assert.equal(server.heard.length, 1);
+    assert.equal(server.received.length, 1);
     close();
     await assert.rejects(first, hasErrorCode('CANCELLED'));
   });
 
-  it('of the run ends everything, and is no failure of the target', async (t) => {
+  it('is not recorded when the run ends first', async (t) => {
     const server = await rawServer(t, () => undefined);
     const { http, ended, close } = testClient(t, { connectionsMax: 1 });
-    const asked = [http.get(server.url), http.get(server.url)];
-    await waitUntil('it was heard', () => server.heard.length === 1);
+    const requests = [http.get(server.url), http.get(server.url)];
+    await waitUntil('the request is received', () => server.received.length === 1);
     close();
-    for (const one of [...asked, http.get(server.url)]) await assert.rejects(one, hasErrorCode('CANCELLED'));
+    for (const request of [...requests, http.get(server.url)]) await assert.rejects(request, hasErrorCode('CANCELLED'));
     assert.equal(ended.length, 0);
     await waitUntil('it is closed', () => server.open.size === 0);
   });
 });
 
-describe('with the servers of Node', { timeout }, () => {
-  it('large bodies go both ways, chunked and with a length', async (t) => {
+describe('the HTTP client with servers of Node', { timeout }, () => {
+  it('sends and receives large bodies, chunked and with a length', async (t) => {
     const body = Buffer.alloc(3_000_000, 'all work and no play ');
     const server = createHttpServer((request, response) => {
       const parts: Buffer[] = [];
@@ -241,7 +241,7 @@ describe('with the servers of Node', { timeout }, () => {
     assert.equal(connections(), 1);
   });
 
-  it('https works, with a certificate that is trusted or need not be', async (t) => {
+  it('speaks https, and checks certificates unless any is allowed', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'remuster-https-'));
     t.after(() => rmSync(folder, { recursive: true, force: true }));
     const [keyFile, certFile] = [join(folder, 'key.pem'), join(folder, 'cert.pem')];
@@ -263,7 +263,7 @@ describe('with the servers of Node', { timeout }, () => {
     await assert.rejects(http.get(`${base}/a`), hasErrorCode('UNREACHABLE'));
   });
 
-  it('a process without the right to use the network is told so', { skip: !mayDenyNetwork() }, () => {
+  it('fails with FORBIDDEN in a process without the right to use the network', { skip: !canDenyNetwork() }, () => {
     const [client, sockets, clock] = ['./load-http-client.ts', './node-sockets.ts', '../../io/system/clock.ts'].map(
       (file) => JSON.stringify(new URL(file, import.meta.url).href),
     );
@@ -272,7 +272,7 @@ describe('with the servers of Node', { timeout }, () => {
       import { dialSocket, latin1 } from ${sockets};
       import { systemClock } from ${clock};
       const client = new LoadHttpClient({ clock: systemClock(), dial: dialSocket, latin1 });
-      const http = client.clientFor({ httpEnded: () => {} });
+      const http = client.clientFor({ recordRequest: () => {} });
       for (const url of ['http://127.0.0.1:9/', 'http://localhost:9/', 'https://127.0.0.1:9/']) {
         await http.get(url).then(() => console.log('answered'), (error) => console.log(error.code));
       }
@@ -283,6 +283,6 @@ describe('with the servers of Node', { timeout }, () => {
   });
 });
 
-function mayDenyNetwork(): boolean {
+function canDenyNetwork(): boolean {
   return process.allowedNodeEnvironmentFlags.has('--allow-net');
 }

@@ -1,6 +1,6 @@
 /**
- * One connection with one request at a time. Turns socket events into the end of its exchange; its pool decides what
- * happens next.
+ * One connection with one request at a time. Turns socket events into the end of its exchange; the pool decides what
+ * follows.
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';
@@ -17,34 +17,34 @@ export type HttpConnectionPorts = {
 
 export type HttpConnectionEvents = {
   opened(connection: HttpConnection): void;
-  /** `isOpen`: the connection can be used again. */
-  responded(connection: HttpConnection, exchange: Exchange, answer: BufferedResponse, isOpen: boolean): void;
-  /** It is over, and with it the request that was under way. */
+  /** `isOpen`: the connection can carry another request. */
+  responded(connection: HttpConnection, exchange: Exchange, response: BufferedResponse, isOpen: boolean): void;
+  /** The connection is closed, and the request under way has failed. */
   lost(connection: HttpConnection, exchange: Exchange | undefined, error: RemusterError): void;
 };
 
-/** Asking these again does no harm: nobody can tell once from twice (RFC 9110, 9.2.2). */
-const repeatable: readonly string[] = ['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS'];
+/** Idempotent methods: repeating such a request has the effect of one (RFC 9110, 9.2.2). */
+const idempotent: readonly string[] = ['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS'];
 
 export class HttpConnection implements SocketEvents {
   readonly dialledMs: number;
   readonly #clock: Pick<Clock, 'nowMs'>;
   readonly #reader: ResponseReader;
   readonly #events: HttpConnectionEvents;
-  readonly #wire: RawSocket;
+  readonly #socket: RawSocket;
   #exchange: Exchange | undefined;
   #isOpen = false;
-  #isOver = false;
-  /** Requests that it has carried, and bytes of the answer to the last. */
-  #sent = 0;
-  #answerBytes = 0;
+  #isClosed = false;
+  #requests = 0;
+  /** Received bytes of the response to the last request. */
+  #responseBytes = 0;
 
   constructor(ports: HttpConnectionPorts, address: SocketAddress, events: HttpConnectionEvents) {
     this.#clock = ports.clock;
     this.#reader = ports.reader;
     this.#events = events;
     this.dialledMs = ports.clock.nowMs();
-    this.#wire = ports.dial(address, this);
+    this.#socket = ports.dial(address, this);
   }
 
   get exchange(): Exchange | undefined {
@@ -57,38 +57,38 @@ export class HttpConnection implements SocketEvents {
 
   send(exchange: Exchange): void {
     this.#exchange = exchange;
-    this.#sent += 1;
-    this.#answerBytes = 0;
-    this.#reader.begin(exchange.method === 'HEAD');
+    this.#requests += 1;
+    this.#responseBytes = 0;
+    this.#reader.reset(exchange.method === 'HEAD');
     const { text, body } = exchange;
     exchange.bytesOut += body === undefined ? text.length : text.length + body.length;
-    this.#wire.write(text, body);
+    this.#socket.write(text, body);
   }
 
-  /** Could the request that broke with it have met a connection that the server was just closing? */
+  /** True if the server may have closed a kept-alive connection while an idempotent request was on its way. */
   isSafeToResend({ method }: Exchange): boolean {
-    return this.#sent > 1 && this.#answerBytes === 0 && repeatable.includes(method);
+    return this.#requests > 1 && this.#responseBytes === 0 && idempotent.includes(method);
   }
 
-  /** Nothing is told afterwards. */
+  /** No events follow. */
   close(): void {
-    this.#isOver = true;
+    this.#isClosed = true;
     this.#exchange = undefined;
-    this.#wire.close();
+    this.#socket.close();
   }
 
   opened(): void {
-    if (this.#isOver) return;
+    if (this.#isClosed) return;
     this.#isOpen = true;
     this.#events.opened(this);
   }
 
   read(bytes: Uint8Array, length: number): void {
     const exchange = this.#exchange;
-    if (this.#isOver) return;
+    if (this.#isClosed) return;
     if (exchange === undefined)
-      return this.#lose(new RemusterError('MALFORMED', 'the server spoke without being asked'));
-    this.#answerBytes += length;
+      return this.#lose(new RemusterError('MALFORMED', 'the server sent data without a request'));
+    this.#responseBytes += length;
     exchange.bytesIn += length;
     let end: number;
     try {
@@ -96,12 +96,12 @@ export class HttpConnection implements SocketEvents {
     } catch (error) {
       return this.#lose(error as RemusterError);
     }
-    // Whatever follows an answer was not asked for.
+    // Bytes after the response belong to no request: the connection is not used again.
     if (end >= 0) this.#finish(exchange, this.#reader.isKeptAlive && end === length && !exchange.closesConnection);
   }
 
   closed(fault: SocketError | undefined): void {
-    if (this.#isOver) return;
+    if (this.#isClosed) return;
     const exchange = this.#exchange;
     if (exchange !== undefined && fault === undefined && this.#reader.closed()) return this.#finish(exchange, false);
     const { code, message } = fault ?? { code: 'UNREACHABLE' as const, message: 'the server closed the connection' };
@@ -110,10 +110,10 @@ export class HttpConnection implements SocketEvents {
 
   #finish(exchange: Exchange, isOpen: boolean): void {
     const { status, text, bodyAt, bytes } = this.#reader;
-    const answer = new BufferedResponse(status, this.#clock.nowMs() - exchange.startedMs, text, bodyAt, bytes);
+    const response = new BufferedResponse(status, this.#clock.nowMs() - exchange.startedMs, text, bodyAt, bytes);
     this.#exchange = undefined;
     if (!isOpen) this.close();
-    this.#events.responded(this, exchange, answer, isOpen);
+    this.#events.responded(this, exchange, response, isOpen);
   }
 
   #lose(error: RemusterError): void {

@@ -1,24 +1,24 @@
-/** All limits of `ctx.http`, each with the error beyond it. */
+/** The limits of `ctx.http`, each with the error beyond it. */
 export type HttpLimits = {
-  /** Of the head of an answer, and again of everything in a chunked body that is no body; TOO_LARGE beyond. */
+  /** Head of a response; also the framing of a chunked body. TOO_LARGE beyond. */
   readonly headBytesMax: number;
-  /** Of the body of an answer; TOO_LARGE beyond. */
+  /** Body of a response; TOO_LARGE beyond. */
   readonly bodyBytesMax: number;
-  /** To all servers together; further requests wait for one. */
+  /** Connections to all servers together; further requests wait. */
   readonly connectionsMax: number;
   /** Requests that wait for a connection to one server; CAPACITY beyond. */
   readonly waitingMax: number;
-  /** Servers that are known at a time; the one that was not used for longest is forgotten, CAPACITY if all are in use. */
+  /** Servers with a connection pool. Beyond that an unused pool is closed; CAPACITY if all are in use. */
   readonly originsMax: number;
-  /** Addresses whose parts are remembered; beyond that all are forgotten. */
+  /** Parsed URLs in the cache, which is emptied beyond that. */
   readonly targetsMax: number;
-  /** Until a connection is open; UNREACHABLE beyond. */
+  /** Timeout of a connection attempt; UNREACHABLE beyond. */
   readonly connectMs: number;
-  /** Of a request that names no other; DEADLINE beyond. */
+  /** Timeout of a request without its own; DEADLINE beyond. */
   readonly timeoutMs: number;
-  /** Of any request; BAD_ARGUMENT beyond. */
+  /** Greatest timeout of a request; BAD_ARGUMENT beyond. */
   readonly timeoutMsMax: number;
-  /** Followed unless the request says otherwise; the redirect itself is the answer beyond. */
+  /** Redirects that a request without its own limit follows; then the redirect itself is the response. */
   readonly redirectsMax: number;
 };
 

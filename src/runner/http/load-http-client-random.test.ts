@@ -18,8 +18,8 @@ const limits = {
 };
 const hosts = ['a', 'b', 'c'];
 
-/** Time that passes when it is told to. */
-class HandClock implements Pick<Clock, 'nowMs' | 'schedule'> {
+/** A clock that the test advances. */
+class ManualClock implements Pick<Clock, 'nowMs' | 'schedule'> {
   #nowMs = 0;
   readonly #timers = new Set<{ readonly dueMs: number; readonly run: () => void }>();
 
@@ -34,7 +34,7 @@ class HandClock implements Pick<Clock, 'nowMs' | 'schedule'> {
     return () => void this.#timers.delete(timer);
   }
 
-  pass(byMs: number): void {
+  advance(byMs: number): void {
     this.#nowMs += byMs;
     for (const timer of this.#timers) {
       if (timer.dueMs > this.#nowMs || !this.#timers.delete(timer)) continue;
@@ -43,15 +43,15 @@ class HandClock implements Pick<Clock, 'nowMs' | 'schedule'> {
   }
 }
 
-type PretendWire = {
+type FakeSocket = {
   readonly events: SocketEvents;
   isOpen: boolean;
-  isOver: boolean;
-  unanswered: number;
+  isClosed: boolean;
+  pending: number;
   rest: string;
 };
 
-const answers = [
+const responses = [
   'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok',
   'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n',
   'HTTP/1.1 204 No Content\r\n\r\n',
@@ -63,10 +63,10 @@ const answers = [
   'nonsense',
 ];
 
-/** Whatever servers may do, at any time, one thing after the other. */
-class World {
-  readonly clock = new HandClock();
-  readonly wires: PretendWire[] = [];
+/** Fake servers that do anything a server can do, at random. */
+class FakeServers {
+  readonly clock = new ManualClock();
+  readonly sockets: FakeSocket[] = [];
   readonly #random: Random;
 
   constructor(random: Random) {
@@ -74,110 +74,110 @@ class World {
   }
 
   readonly dial: DialSocket = (_address, events) => {
-    const wire: PretendWire = { events, isOpen: false, isOver: false, unanswered: 0, rest: '' };
-    this.wires.push(wire);
+    const socket: FakeSocket = { events, isOpen: false, isClosed: false, pending: 0, rest: '' };
+    this.sockets.push(socket);
     return {
       write: () => {
-        assert.ok(wire.isOpen && !wire.isOver, 'written to a wire that is not open');
-        assert.equal(wire.unanswered, 0, 'a request before the answer to the last');
-        wire.unanswered += 1;
+        assert.ok(socket.isOpen && !socket.isClosed, 'a write to a socket that is not open');
+        assert.equal(socket.pending, 0, 'a request before the response to the last one');
+        socket.pending += 1;
       },
       close: () => {
-        wire.isOver = true;
+        socket.isClosed = true;
       },
     };
   };
 
-  happen(): void {
-    const alive = this.wires.filter(({ isOver }) => !isOver);
-    const what = this.#random.below(12);
-    const wire = alive[this.#random.below(Math.max(1, alive.length))];
-    if (wire === undefined || what === 0) this.clock.pass(this.#random.below(200));
-    else if (!wire.isOpen) this.#open(wire, what);
-    else if (what === 1) this.#close(wire);
-    else if (what === 2) this.#say(wire, 'unasked');
-    else if (wire.rest !== '') this.#goOn(wire);
-    else if (wire.unanswered > 0) this.#answer(wire);
+  act(): void {
+    const open = this.sockets.filter(({ isClosed }) => !isClosed);
+    const action = this.#random.below(12);
+    const socket = open[this.#random.below(Math.max(1, open.length))];
+    if (socket === undefined || action === 0) this.clock.advance(this.#random.below(200));
+    else if (!socket.isOpen) this.#open(socket, action);
+    else if (action === 1) this.#close(socket);
+    else if (action === 2) this.#send(socket, 'without a request');
+    else if (socket.rest !== '') this.#sendPiece(socket);
+    else if (socket.pending > 0) this.#respond(socket);
   }
 
-  #open(wire: PretendWire, what: number): void {
-    if (what === 1) return this.#close(wire);
-    wire.isOpen = true;
-    return wire.events.opened();
+  #open(socket: FakeSocket, action: number): void {
+    if (action === 1) return this.#close(socket);
+    socket.isOpen = true;
+    return socket.events.opened();
   }
 
-  #close(wire: PretendWire): void {
-    const fault = { code: 'UNREACHABLE', message: 'reset' } as const;
-    wire.isOver = true;
-    wire.events.closed(this.#random.below(2) === 0 ? fault : undefined);
+  #close(socket: FakeSocket): void {
+    const error = { code: 'UNREACHABLE', message: 'reset' } as const;
+    socket.isClosed = true;
+    socket.events.closed(this.#random.below(2) === 0 ? error : undefined);
   }
 
-  #answer(wire: PretendWire): void {
-    wire.rest = answers[this.#random.below(answers.length)]!;
-    this.#goOn(wire);
+  #respond(socket: FakeSocket): void {
+    socket.rest = responses[this.#random.below(responses.length)]!;
+    this.#sendPiece(socket);
   }
 
-  #goOn(wire: PretendWire): void {
-    const length = 1 + this.#random.below(wire.rest.length);
-    const piece = wire.rest.slice(0, length);
-    wire.rest = wire.rest.slice(length);
-    // Before the client hears it: it may ask again at once.
-    if (wire.rest === '') wire.unanswered = 0;
-    this.#say(wire, piece);
+  #sendPiece(socket: FakeSocket): void {
+    const length = 1 + this.#random.below(socket.rest.length);
+    const piece = socket.rest.slice(0, length);
+    socket.rest = socket.rest.slice(length);
+    // Before the client reads it: it may send the next request at once.
+    if (socket.rest === '') socket.pending = 0;
+    this.#send(socket, piece);
   }
 
-  #say({ events }: PretendWire, text: string): void {
+  #send({ events }: FakeSocket, text: string): void {
     events.read(Buffer.from(text, 'latin1'), text.length);
   }
 }
 
-async function live(seed: string): Promise<Map<string, number>> {
+async function runSeed(seed: string): Promise<Map<string, number>> {
   const random = new Random(seed);
-  const world = new World(random);
-  const client = new LoadHttpClient({ clock: world.clock, dial: world.dial, latin1 }, limits);
+  const servers = new FakeServers(random);
+  const client = new LoadHttpClient({ clock: servers.clock, dial: servers.dial, latin1 }, limits);
   const outcomes = new Map<string, number>();
-  let [asked, settled, told] = [0, 0, 0];
-  const http = client.clientFor({ httpEnded: () => void (told += 1) });
-  const note = (outcome: string): void => {
+  let [requested, settled, recorded] = [0, 0, 0];
+  const http = client.clientFor({ recordRequest: () => void (recorded += 1) });
+  const settle = (outcome: string): void => {
     settled += 1;
     outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
   };
-  const ask = (): void => {
+  const request = (): void => {
     const options: HttpOptions = random.below(3) === 0 ? { timeoutMs: 1 + random.below(500) } : {};
     const url = `http://${hosts[random.below(hosts.length)]}/`;
-    asked += 1;
+    requested += 1;
     http.request(url, { ...options, method: random.below(3) === 0 ? 'POST' : 'GET' }).then(
-      ({ status }) => note(String(status)),
+      ({ status }) => settle(String(status)),
       (error: unknown) => {
         assert.ok(isRemusterError(error), String(error));
-        note(error.code);
+        settle(error.code);
       },
     );
   };
   for (let i = 0; i < 400; i++) {
-    if (random.below(3) === 0) ask();
-    else world.happen();
+    if (random.below(3) === 0) request();
+    else servers.act();
     assert.ok(client.connections <= limits.connectionsMax);
-    assert.equal(client.connections, world.wires.filter(({ isOver }) => !isOver).length);
+    assert.equal(client.connections, servers.sockets.filter(({ isClosed }) => !isClosed).length);
     if (random.below(4) === 0) await Promise.resolve();
   }
-  // Time alone ends all of it.
+  // Deadlines end all requests.
   for (let i = 0; i < 20; i++) {
-    world.clock.pass(300);
+    servers.clock.advance(300);
     await Promise.resolve();
   }
-  assert.equal(settled, asked, 'every request ends');
-  assert.equal(told, asked, 'and is told once');
+  assert.equal(settled, requested, 'every request ends');
+  assert.equal(recorded, requested, 'and is recorded once');
   client.close();
-  assert.ok(world.wires.every(({ isOver }) => isOver));
+  assert.ok(servers.sockets.every(({ isClosed }) => isClosed));
   return outcomes;
 }
 
-describe('whatever servers do', () => {
-  it('every request ends once, is told once, and no connection is lost', async (t) => {
+describe('the HTTP client against random servers', () => {
+  it('ends and records every request once, and leaks no connection', async (t) => {
     const all = new Map<string, number>();
     for (let seed = 0; seed < 300; seed++) {
-      for (const [outcome, count] of await live(String(seed))) all.set(outcome, (all.get(outcome) ?? 0) + count);
+      for (const [outcome, count] of await runSeed(String(seed))) all.set(outcome, (all.get(outcome) ?? 0) + count);
     }
     const seen = [...all.keys()].toSorted();
     t.diagnostic([...all].map(([outcome, count]) => `${outcome} ${count}`).join(', '));

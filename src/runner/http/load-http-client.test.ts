@@ -5,47 +5,47 @@ import { responseText, hasErrorCode, rawServer, testClient } from '../../../test
 
 const timeout = 60_000;
 
-describe('an answer', { timeout }, () => {
+describe('a response', { timeout }, () => {
   it('has status, headers, body and duration, and is recorded once', async (t) => {
     const words =
       'HTTP/1.1 201 Made\r\nX-One: 1\r\nset-cookie: a\r\nSet-Cookie: b\r\ncontent-length: 9\r\n\r\n{"n":"x"}';
     const server = await rawServer(t, () => words);
     const { http, ended } = testClient(t);
-    const answer = await http.get(`${server.url}/a?b=c`);
-    assert.equal(answer.status, 201);
-    assert.equal(answer.text(), '{"n":"x"}');
-    assert.deepEqual(answer.json(), { n: 'x' });
-    assert.deepEqual(Buffer.from(answer.bytes).toString(), '{"n":"x"}');
-    assert.equal(answer.headers.get('x-ONE'), '1');
-    assert.equal(answer.headers.get('Set-Cookie'), 'a, b');
-    assert.equal(answer.headers.get('x-two'), undefined);
-    assert.equal(answer.headers.has('content-length'), true);
-    assert.deepEqual(answer.headers.entries()[0], ['x-one', '1']);
-    assert.ok(answer.durationMs > 0);
-    const { line, head } = server.heard[0]!;
+    const response = await http.get(`${server.url}/a?b=c`);
+    assert.equal(response.status, 201);
+    assert.equal(response.text(), '{"n":"x"}');
+    assert.deepEqual(response.json(), { n: 'x' });
+    assert.deepEqual(Buffer.from(response.bytes).toString(), '{"n":"x"}');
+    assert.equal(response.headers.get('x-ONE'), '1');
+    assert.equal(response.headers.get('Set-Cookie'), 'a, b');
+    assert.equal(response.headers.get('x-two'), undefined);
+    assert.equal(response.headers.has('content-length'), true);
+    assert.deepEqual(response.headers.entries()[0], ['x-one', '1']);
+    assert.ok(response.durationMs > 0);
+    const { line, head } = server.received[0]!;
     assert.equal(line, 'GET /a?b=c HTTP/1.1');
     assert.match(head, new RegExp(`\r\nhost: ${server.url.slice('http://'.length)}\r\n`));
     const { durationUs, ...rest } = ended[0]!;
     assert.deepEqual(rest, { bytesIn: words.length, bytesOut: head.length + 2, ok: true });
-    assert.equal(durationUs, answer.durationMs * 1_000);
+    assert.equal(durationUs, response.durationMs * 1_000);
     assert.equal(ended.length, 1);
   });
 
-  it('is text as UTF-8, however it came', async (t) => {
+  it('is decoded as UTF-8, with any framing', async (t) => {
     const text = 'gr\u00fc\u00df dich \u{1f600}';
     const bytes = Buffer.from(text).toString('latin1');
     const chunked = `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n${bytes.length.toString(16)}\r\n${bytes}\r\n0\r\n\r\n`;
     const server = await rawServer(t, ({ line }) => (line.includes('chunked') ? chunked : responseText(bytes)));
     const { http } = testClient(t);
     for (const path of ['/plain', '/chunked']) {
-      const answer = await http.get(server.url + path);
-      assert.equal(answer.text(), text);
-      assert.deepEqual(Buffer.from(answer.bytes), Buffer.from(text));
-      assert.throws(() => answer.json(), hasErrorCode('BAD_ARGUMENT'));
+      const response = await http.get(server.url + path);
+      assert.equal(response.text(), text);
+      assert.deepEqual(Buffer.from(response.bytes), Buffer.from(text));
+      assert.throws(() => response.json(), hasErrorCode('BAD_ARGUMENT'));
     }
   });
 
-  it('of status 400 and above is an answer, and counts as failed', async (t) => {
+  it('of status 400 and above is returned, and recorded as failed', async (t) => {
     const server = await rawServer(t, () => responseText('no', '503 Service Unavailable'));
     const { http, ended } = testClient(t);
     assert.equal((await http.get(server.url)).status, 503);
@@ -79,14 +79,14 @@ describe('a request', { timeout }, () => {
     await http.request(`${server.url}/7`, { method: 'OPTIONS' });
     await http.request(`${server.url}/8`);
     assert.deepEqual(
-      server.heard.map(({ line }) => line.slice(0, -' HTTP/1.1'.length)),
+      server.received.map(({ line }) => line.slice(0, -' HTTP/1.1'.length)),
       ['POST /1', 'PUT /2', 'PATCH /3', 'POST /4', 'POST /5', 'DELETE /6', 'OPTIONS /7', 'GET /8'],
     );
     assert.deepEqual(
-      server.heard.map(({ body }) => body),
+      server.received.map(({ body }) => body),
       ['{"n":1}', Buffer.from('"gr\u00fc\u00df"').toString('latin1'), 'plain', '\0\xff\x80', '', '', '', ''],
     );
-    const heads = server.heard.map(({ head }) => head);
+    const heads = server.received.map(({ head }) => head);
     assert.match(heads[0]!, /\r\ncontent-type: application\/json\r\ncontent-length: 7\r\n/);
     assert.match(heads[1]!, /\r\ncontent-length: 8\r\n/);
     assert.match(heads[2]!, /\r\nContent-Type: text\/plain\r\nx: y\r\n/);
@@ -95,14 +95,14 @@ describe('a request', { timeout }, () => {
     assert.equal(server.opened, 1);
   });
 
-  it('may name its own host and agent', async (t) => {
+  it('can set its own host and user agent', async (t) => {
     const server = await rawServer(t, () => responseText('ok'));
     const { http } = testClient(t);
     await http.get(server.url, { headers: { Host: 'shop.example', 'User-Agent': 'me' } });
-    assert.equal(server.heard[0]!.head, 'GET / HTTP/1.1\r\nHost: shop.example\r\nUser-Agent: me\r\n');
+    assert.equal(server.received[0]!.head, 'GET / HTTP/1.1\r\nHost: shop.example\r\nUser-Agent: me\r\n');
   });
 
-  it('that cannot be sent is refused, counts as failed and reaches nobody', async (t) => {
+  it('that is invalid is refused, recorded as failed and not sent', async (t) => {
     const server = await rawServer(t, () => responseText('ok'));
     const { http, ended } = testClient(t);
     const cyclic: Record<string, unknown> = {};
@@ -137,20 +137,20 @@ describe('a request', { timeout }, () => {
     assert.equal(server.opened, 0);
   });
 
-  it('to an address of any writing goes where a browser would go', async (t) => {
+  it('resolves URLs like a browser', async (t) => {
     const server = await rawServer(t, () => responseText('ok'));
     const { http } = testClient(t);
     const { port } = new URL(server.url);
     const paths = ['', '/', '?q', '/a b', '/a#b', '/a/../b', '/%41', '/\u00fc', '/a\\b', '/x?y=z w'];
-    // Twice: what is remembered says the same.
+    // Twice: the cache gives the same result.
     for (const path of [...paths, ...paths]) await http.get(server.url + path);
     await http.get(`HTTP://LOCALHOST:${port}/big`);
     const expected = ['/', '/', '/?q', '/a%20b', '/a', '/b', '/%41', '/%C3%BC', '/a/b', '/x?y=z%20w'];
     assert.deepEqual(
-      server.heard.map(({ line }) => line.split(' ')[1]),
+      server.received.map(({ line }) => line.split(' ')[1]),
       [...expected, ...expected, '/big'],
     );
-    assert.match(server.heard.at(-1)!.head, new RegExp(`\r\nhost: localhost:${port}\r\n`));
+    assert.match(server.received.at(-1)!.head, new RegExp(`\r\nhost: localhost:${port}\r\n`));
   });
 });
 
@@ -165,36 +165,36 @@ describe('a redirect', { timeout }, () => {
       assert.equal((await http.post(`${server.url}/${status}`, { json: 1 })).text(), 'here');
     }
     await http.head(`${server.url}/303`);
-    const there = server.heard.filter(({ line }) => line.includes('/there'));
+    const there = server.received.filter(({ line }) => line.includes('/there'));
     assert.deepEqual(
       there.map(({ line, body }) => `${line.split(' ')[0]} ${body}`),
       ['GET ', 'GET ', 'GET ', 'POST 1', 'POST 1', 'HEAD '],
     );
     assert.equal(ended.length, 6);
     assert.equal(server.opened, 1);
-    const first = server.heard.slice(0, 2).reduce((sum, { head, body }) => sum + head.length + 2 + body.length, 0);
+    const first = server.received.slice(0, 2).reduce((sum, { head, body }) => sum + head.length + 2 + body.length, 0);
     assert.equal(ended[0]!.bytesOut, first);
   });
 
-  it('is the answer when no more are wanted, or it leads nowhere', async (t) => {
-    const places = new Map([
+  it('is the response itself beyond redirectsMax, or without a valid location', async (t) => {
+    const locations = new Map([
       ['/nowhere', ''],
       ['/mail', 'location: mailto:a@b\r\n'],
       ['/bad', 'location: http://[\r\n'],
     ]);
     const server = await rawServer(t, ({ line }) =>
-      responseText('', '302 Found', places.get(line.split(' ')[1]!) ?? 'location: again\r\n'),
+      responseText('', '302 Found', locations.get(line.split(' ')[1]!) ?? 'location: again\r\n'),
     );
     const { http } = testClient(t);
     assert.equal((await http.get(server.url, { redirectsMax: 0 })).status, 302);
-    assert.equal(server.heard.length, 1);
+    assert.equal(server.received.length, 1);
     assert.equal((await http.get(server.url, { redirectsMax: 3 })).status, 302);
-    assert.equal(server.heard.length, 5);
-    for (const path of places.keys()) assert.equal((await http.get(server.url + path)).status, 302);
-    assert.equal(server.heard.length, 8);
+    assert.equal(server.received.length, 5);
+    for (const path of locations.keys()) assert.equal((await http.get(server.url + path)).status, 302);
+    assert.equal(server.received.length, 8);
   });
 
-  it('to another server takes no secrets along', async (t) => {
+  it('to another origin drops credentials', async (t) => {
     const other = await rawServer(t, () => responseText('other'));
     const server = await rawServer(t, ({ line }) =>
       responseText('', '307 Moved', line.includes('/away') ? `location: ${other.url}/x\r\n` : 'location: /away\r\n'),
@@ -202,12 +202,12 @@ describe('a redirect', { timeout }, () => {
     const { http } = testClient(t);
     const headers = { Authorization: 'secret', cookie: 'secret', 'x-kept': 'yes' };
     assert.equal((await http.get(server.url, { headers })).text(), 'other');
-    assert.match(server.heard[1]!.head, /Authorization: secret/);
-    assert.doesNotMatch(other.heard[0]!.head, /secret/);
-    assert.match(other.heard[0]!.head, /x-kept: yes/);
+    assert.match(server.received[1]!.head, /Authorization: secret/);
+    assert.doesNotMatch(other.received[0]!.head, /secret/);
+    assert.match(other.received[0]!.head, /x-kept: yes/);
   });
 
-  it('to a server that cannot be reached is an error', async (t) => {
+  it('to an invalid address is an error', async (t) => {
     const server = await rawServer(t, () => responseText('', '302 Found', 'location: http://127.0.0.1:0/\r\n'));
     const { http, ended } = testClient(t);
     await assert.rejects(http.get(server.url), hasErrorCode('BAD_ARGUMENT'));

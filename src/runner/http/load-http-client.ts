@@ -1,7 +1,7 @@
 /**
- * Lean HTTP/1.1 client for load: pooled connections shared by all users. Each request ends once and is recorded once.
- * No cookies, compression or cache. Compared with undici (decision 18): it takes about twice the CPU for each request
- * and has timers of its own.
+ * Lean HTTP/1.1 client for load tests: connections are pooled and shared by all users. Each request ends once and is
+ * recorded once. No cookies, compression or cache. Undici (decision 18) takes about twice the CPU per request and has its
+ * own timers.
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
@@ -24,14 +24,14 @@ export type LoadHttpClientPorts = {
   readonly latin1: DecodeLatin1;
 };
 
-const redirectsOfOneMax = 100;
+const redirectsLimit = 100;
 
 export class LoadHttpClient implements HttpConnections {
   readonly #ports: LoadHttpClientPorts;
   readonly #limits: HttpLimits;
   readonly #targets: TargetCache;
   readonly #pools = new Map<string, OriginPool>();
-  /** Pools with requests that wait because there are as many connections as there may be. */
+  /** Pools with requests that wait because of `connectionsMax`. */
   readonly #waitingPools = new Set<OriginPool>();
   #connections = 0;
   #wakeMs = Infinity;
@@ -48,12 +48,12 @@ export class LoadHttpClient implements HttpConnections {
     return new UserHttpClient(this, recorder);
   }
 
-  /** How many connections are open or being opened. */
+  /** Connections that are open or being dialled. */
   get connections(): number {
     return this.#connections;
   }
 
-  /** Ends what is under way with CANCELLED, which is told to nobody but its callers, and takes nothing new. */
+  /** Ends pending requests with CANCELLED, without a record, and refuses new ones. */
   close(): void {
     this.#isClosed = true;
     this.#cancelWake();
@@ -63,7 +63,7 @@ export class LoadHttpClient implements HttpConnections {
     this.#waitingPools.clear();
   }
 
-  /** For UserHttpClient. */
+  /** Used by UserHttpClient. */
   send(recorder: HttpRecorder, method: string, url: string, options: HttpOptions | undefined): Promise<HttpResponse> {
     return new Promise((resolve, reject) => {
       const startedMs = this.#ports.clock.nowMs();
@@ -77,35 +77,35 @@ export class LoadHttpClient implements HttpConnections {
         if (exchange.deadlineMs < this.#wakeMs) this.#wakeAt(exchange.deadlineMs);
       } catch (error) {
         const durationUs = (this.#ports.clock.nowMs() - startedMs) * 1_000;
-        if (!this.#isClosed) recorder.httpEnded({ durationUs, bytesIn: 0, bytesOut: 0, ok: false });
+        if (!this.#isClosed) recorder.recordRequest({ durationUs, bytesIn: 0, bytesOut: 0, ok: false });
         reject(error);
       }
     });
   }
 
-  /** Throws when the request cannot even be sent. */
+  /** Throws if the request is invalid. */
   #start(exchange: Exchange): void {
     if (this.#isClosed) throw new RemusterError('CANCELLED', 'the run has ended');
     const { target, options } = exchange;
     const { origin } = target;
     exchange.setRequest(buildRequestText(exchange.method, target, options));
-    // Connections to servers that were not checked are for those who asked for that.
+    // Connections without a certificate check are for requests that allow any certificate only.
     const anyCertificate = options?.anyCertificate === true;
     const name = anyCertificate ? `${origin.name} unchecked` : origin.name;
     (this.#pools.get(name) ?? this.#addPool(name, { ...origin, anyCertificate })).start(exchange);
   }
 
-  #answered(exchange: Exchange, answer: BufferedResponse): void {
-    const { status } = answer;
-    if (status > 300 && status < 309 && exchange.redirectsLeft > 0 && this.#follow(exchange, answer)) return;
+  #onResponse(exchange: Exchange, response: BufferedResponse): void {
+    const { status } = response;
+    if (status > 300 && status < 309 && exchange.redirectsLeft > 0 && this.#followRedirect(exchange, response)) return;
     const { bytesIn, bytesOut } = exchange;
-    exchange.recorder.httpEnded({ durationUs: answer.durationMs * 1_000, bytesIn, bytesOut, ok: status < 400 });
-    exchange.resolve(answer);
+    exchange.recorder.recordRequest({ durationUs: response.durationMs * 1_000, bytesIn, bytesOut, ok: status < 400 });
+    exchange.resolve(response);
   }
 
-  /** False when there is nowhere to go. */
-  #follow(exchange: Exchange, answer: BufferedResponse): boolean {
-    const redirect = resolveRedirect(exchange, answer);
+  /** False if the response is not a redirect that can be followed. */
+  #followRedirect(exchange: Exchange, response: BufferedResponse): boolean {
+    const redirect = resolveRedirect(exchange, response);
     if (redirect === undefined) return false;
     exchange.redirectsLeft -= 1;
     exchange.method = redirect.method;
@@ -114,15 +114,15 @@ export class LoadHttpClient implements HttpConnections {
       exchange.target = this.#targets.resolve(redirect.url);
       this.#start(exchange);
     } catch (error) {
-      this.#failed(exchange, error as RemusterError);
+      this.#onFailed(exchange, error as RemusterError);
     }
     return true;
   }
 
-  #failed(exchange: Exchange, error: RemusterError): void {
+  #onFailed(exchange: Exchange, error: RemusterError): void {
     const durationUs = (this.#ports.clock.nowMs() - exchange.startedMs) * 1_000;
     const { bytesIn, bytesOut } = exchange;
-    if (!this.#isClosed) exchange.recorder.httpEnded({ durationUs, bytesIn, bytesOut, ok: false });
+    if (!this.#isClosed) exchange.recorder.recordRequest({ durationUs, bytesIn, bytesOut, ok: false });
     exchange.reject(error);
   }
 
@@ -130,10 +130,10 @@ export class LoadHttpClient implements HttpConnections {
     if (this.#pools.size >= this.#limits.originsMax) this.#dropUnusedPool();
     const ports: OriginPoolPorts = {
       dial: (events) => this.#dial(address, pool, events),
-      gone: () => this.#gone(),
+      connectionClosed: () => this.#onConnectionClosed(),
       isConnectionWanted: () => this.#waitingPools.size > 0,
-      answered: (exchange, answer) => this.#answered(exchange, answer),
-      failed: (exchange, error) => this.#failed(exchange, error),
+      responded: (exchange, response) => this.#onResponse(exchange, response),
+      failed: (exchange, error) => this.#onFailed(exchange, error),
     };
     const pool = new OriginPool(ports, this.#limits);
     this.#pools.set(name, pool);
@@ -144,9 +144,12 @@ export class LoadHttpClient implements HttpConnections {
     for (const [name, pool] of this.#pools) {
       if (!pool.isUnused) continue;
       this.#pools.delete(name);
-      return pool.close(new RemusterError('CANCELLED', 'nobody asks this server'));
+      return pool.close(new RemusterError('CANCELLED', 'the pool was unused'));
     }
-    throw new RemusterError('CAPACITY', `requests to ${this.#limits.originsMax} servers are under way`);
+    throw new RemusterError(
+      'CAPACITY',
+      `requests to ${this.#limits.originsMax} servers are under way, which is the maximum`,
+    );
   }
 
   #dial(address: SocketAddress, pool: OriginPool, events: HttpConnectionEvents): HttpConnection | undefined {
@@ -165,7 +168,7 @@ export class LoadHttpClient implements HttpConnections {
     return connection;
   }
 
-  #gone(): void {
+  #onConnectionClosed(): void {
     this.#connections -= 1;
     while (this.#waitingPools.size > 0 && this.#connections < this.#limits.connectionsMax) {
       const [pool] = this.#waitingPools as Iterable<OriginPool> as [OriginPool];
@@ -181,7 +184,7 @@ export class LoadHttpClient implements HttpConnections {
     this.#cancelWake = this.#ports.clock.schedule(delayMs, () => this.#sweep());
   }
 
-  /** One timer for all: it is set to the first deadline, and looks at all that is under way when it fires. */
+  /** One timer for all requests, set to the first deadline; each sweep ends the requests that are due. */
   #sweep(): void {
     this.#wakeMs = Infinity;
     const nowMs = this.#ports.clock.nowMs();
@@ -194,14 +197,19 @@ export class LoadHttpClient implements HttpConnections {
     const timeoutMs = options?.timeoutMs;
     if (timeoutMs === undefined) return this.#limits.timeoutMs;
     if (timeoutMs > 0 && timeoutMs <= this.#limits.timeoutMsMax) return timeoutMs;
-    throw new RemusterError('BAD_ARGUMENT', `timeoutMs is more than 0 and at most ${this.#limits.timeoutMsMax}`);
+    throw new RemusterError(
+      'BAD_ARGUMENT',
+      `timeoutMs must be more than 0 and at most ${this.#limits.timeoutMsMax}, not ${timeoutMs}`,
+    );
   }
 
   #redirectsMax(options: HttpOptions | undefined): number {
     const redirectsMax = options?.redirectsMax;
     if (redirectsMax === undefined) return this.#limits.redirectsMax;
-    if (Number.isSafeInteger(redirectsMax) && redirectsMax >= 0 && redirectsMax <= redirectsOfOneMax)
-      return redirectsMax;
-    throw new RemusterError('BAD_ARGUMENT', `redirectsMax is a number from 0 to ${redirectsOfOneMax}`);
+    if (Number.isSafeInteger(redirectsMax) && redirectsMax >= 0 && redirectsMax <= redirectsLimit) return redirectsMax;
+    throw new RemusterError(
+      'BAD_ARGUMENT',
+      `redirectsMax must be a whole number from 0 to ${redirectsLimit}, not ${redirectsMax}`,
+    );
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Implements the socket port with node:net and node:tls; all plain sockets share one read buffer, because what is read
- * is used before the next read. Knows no HTTP.
+ * Implements the socket port with node:net and node:tls. All plain sockets share one read buffer, because a read is
+ * consumed before the next one. Knows nothing of HTTP.
  */
 import { Buffer } from 'node:buffer';
 import { connect, isIP, type Socket } from 'node:net';
@@ -20,12 +20,12 @@ export const latin1: DecodeLatin1 = (bytes, from, to) =>
 
 export const dialSocket: DialSocket = (address, events) => {
   try {
-    return wireOf(open(address, events), events);
+    return rawSocket(open(address, events), events);
   } catch (error) {
-    // Node refuses some at once. The caller hears of it later, as of all others.
-    const fault = faultOf(error as NodeJS.ErrnoException);
+    // Node refuses some addresses at once. The caller gets the error later, like all others.
+    const socketError = socketErrorOf(error as NodeJS.ErrnoException);
     let isClosed = false;
-    void Promise.resolve().then(() => (isClosed ? undefined : events.closed(fault)));
+    void Promise.resolve().then(() => (isClosed ? undefined : events.closed(socketError)));
     return {
       write: () => {},
       close: () => {
@@ -35,14 +35,14 @@ export const dialSocket: DialSocket = (address, events) => {
   }
 };
 
-function wireOf(socket: Socket, events: SocketEvents): RawSocket {
-  let fault: SocketError | undefined;
+function rawSocket(socket: Socket, events: SocketEvents): RawSocket {
+  let socketError: SocketError | undefined;
   let isClosed = false;
   socket.on('error', (error: NodeJS.ErrnoException) => {
-    fault = faultOf(error);
+    socketError = socketErrorOf(error);
   });
   socket.on('close', () => {
-    if (!isClosed) events.closed(fault);
+    if (!isClosed) events.closed(socketError);
     isClosed = true;
   });
   return {
@@ -65,10 +65,10 @@ function wireOf(socket: Socket, events: SocketEvents): RawSocket {
 
 function open({ host, port, isSecure, anyCertificate }: SocketAddress, events: SocketEvents): Socket {
   if (isSecure) {
-    // A name is needed to choose the certificate; an address is not allowed as one.
+    // The server name selects the certificate; an IP address is not allowed as one.
     const name = isIP(host) === 0 ? { servername: host } : {};
-    const rules = { rejectUnauthorized: !anyCertificate, ALPNProtocols: ['http/1.1'] };
-    const socket = connectTls({ host, port, ...name, ...rules });
+    const tls = { rejectUnauthorized: !anyCertificate, ALPNProtocols: ['http/1.1'] };
+    const socket = connectTls({ host, port, ...name, ...tls });
     socket.setNoDelay(true);
     socket.once('secureConnect', () => events.opened());
     socket.on('data', (chunk: Buffer) => events.read(chunk, chunk.length));
@@ -83,7 +83,7 @@ function open({ host, port, isSecure, anyCertificate }: SocketAddress, events: S
   return socket;
 }
 
-function faultOf({ code, message }: NodeJS.ErrnoException): SocketError {
+function socketErrorOf({ code, message }: NodeJS.ErrnoException): SocketError {
   if (code === 'ERR_ACCESS_DENIED') return { code: 'FORBIDDEN', message: 'this workflow may not use the network' };
   return { code: 'UNREACHABLE', message: code === undefined ? message : `${message} (${code})` };
 }

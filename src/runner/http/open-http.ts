@@ -1,4 +1,4 @@
-/** Opens `ctx.http` on real sockets. The only composition point of client and sockets. */
+/** Opens `ctx.http` on real sockets: composes client and sockets. */
 import type { OpenHttp } from '../definition/http-types.ts';
 import { LoadHttpClient } from './load-http-client.ts';
 import { dialSocket, latin1 } from './node-sockets.ts';

@@ -1,6 +1,6 @@
 /**
- * Connections to one origin and its queue of requests. Reuses the most recent idle connection, dials one per waiting
- * request, within the global limit.
+ * The connections to one origin and its queue of requests. Reuses the most recently used idle connection; dials one per
+ * waiting request, within the limit of all origins.
  */
 import { BoundedQueue } from '../../base/collections/bounded-queue.ts';
 import { RemusterError } from '../../base/errors.ts';
@@ -9,13 +9,12 @@ import type { HttpConnection, HttpConnectionEvents } from './http-connection.ts'
 import type { Exchange } from './exchange.ts';
 
 export type OriginPoolPorts = {
-  /** Opens a connection; undefined when there are as many as there may be. */
+  /** Opens a connection; undefined at the limit of connections. */
   dial(events: HttpConnectionEvents): HttpConnection | undefined;
-  /** A connection that was dialled is over. */
-  gone(): void;
-  /** Somebody else waits for a connection to be given up: an idle one is not kept. */
+  connectionClosed(): void;
+  /** Another pool waits for a connection: idle ones are closed. */
   isConnectionWanted(): boolean;
-  answered(exchange: Exchange, answer: BufferedResponse): void;
+  responded(exchange: Exchange, response: BufferedResponse): void;
   failed(exchange: Exchange, error: RemusterError): void;
 };
 
@@ -33,7 +32,7 @@ export class OriginPool implements HttpConnectionEvents {
     this.#waiting = new BoundedQueue(limits.waitingMax);
   }
 
-  /** Nothing is under way or waits: it can be closed without anybody noticing. */
+  /** No request is under way or waits. */
   get isUnused(): boolean {
     return this.#idle.length === this.#connections.size && this.#waiting.length === 0;
   }
@@ -43,10 +42,13 @@ export class OriginPool implements HttpConnectionEvents {
     if (connection !== undefined) connection.send(exchange);
     else if (this.#waiting.push(exchange)) this.dialMore();
     else
-      this.#ports.failed(exchange, new RemusterError('CAPACITY', `${this.#waiting.max} requests to one server wait`));
+      this.#ports.failed(
+        exchange,
+        new RemusterError('CAPACITY', `${this.#waiting.max} requests to this server are waiting, which is the maximum`),
+      );
   }
 
-  /** Also called when others have given a connection up. */
+  /** Also called when another pool has closed a connection. */
   dialMore(): void {
     while (this.#dialling < this.#waiting.length) {
       const connection = this.#ports.dial(this);
@@ -56,39 +58,39 @@ export class OriginPool implements HttpConnectionEvents {
     }
   }
 
-  /** Gives one idle connection up, if there is one. */
+  /** Closes one idle connection; false if there is none. */
   closeIdle(): boolean {
     const connection = this.#idle.pop();
     if (connection === undefined) return false;
     connection.close();
-    this.#forget(connection);
+    this.#remove(connection);
     return true;
   }
 
   opened(connection: HttpConnection): void {
     this.#dialling -= 1;
-    this.#free(connection);
+    this.#release(connection);
   }
 
-  responded(connection: HttpConnection, exchange: Exchange, answer: BufferedResponse, isOpen: boolean): void {
-    if (isOpen) this.#free(connection);
-    else this.#forget(connection);
-    this.#ports.answered(exchange, answer);
+  responded(connection: HttpConnection, exchange: Exchange, response: BufferedResponse, isOpen: boolean): void {
+    if (isOpen) this.#release(connection);
+    else this.#remove(connection);
+    this.#ports.responded(exchange, response);
     if (!isOpen) this.dialMore();
   }
 
   lost(connection: HttpConnection, exchange: Exchange | undefined, error: RemusterError): void {
     const idleAt = this.#idle.indexOf(connection);
     if (idleAt >= 0) this.#idle.splice(idleAt, 1);
-    this.#forget(connection);
+    this.#remove(connection);
     if (exchange !== undefined) {
       if (connection.isSafeToResend(exchange)) this.start(exchange);
       else this.#ports.failed(exchange, error);
-    } else if (!connection.isOpen) this.#failFirst(error);
+    } else if (!connection.isOpen) this.#failOldestWaiting(error);
     this.dialMore();
   }
 
-  /** Ends what is due. When the next one is due, Infinity if nothing is under way. */
+  /** Ends requests and connection attempts that are due. Returns the next due time; Infinity if there is none. */
   sweep(nowMs: number): number {
     let nextMs = this.#sweepWaiting(nowMs);
     for (const connection of this.#connections) {
@@ -100,31 +102,31 @@ export class OriginPool implements HttpConnectionEvents {
         continue;
       }
       connection.close();
-      this.#forget(connection);
-      if (exchange !== undefined) this.#ports.failed(exchange, tooLate());
-      else this.#failFirst(new RemusterError('UNREACHABLE', `no connection within ${this.#connectMs} ms`));
+      this.#remove(connection);
+      if (exchange !== undefined) this.#ports.failed(exchange, deadlineError());
+      else this.#failOldestWaiting(new RemusterError('UNREACHABLE', `no connection within ${this.#connectMs} ms`));
     }
     this.dialMore();
     return nextMs;
   }
 
-  /** Ends everything. */
+  /** Ends all requests with the error. */
   close(error: RemusterError): void {
     for (const connection of this.#connections) {
       const { exchange } = connection;
       connection.close();
-      this.#forget(connection);
+      this.#remove(connection);
       if (exchange !== undefined) this.#ports.failed(exchange, error);
     }
     this.#idle.length = 0;
-    while (this.#waiting.length > 0) this.#failFirst(error);
+    while (this.#waiting.length > 0) this.#failOldestWaiting(error);
   }
 
   #sweepWaiting(nowMs: number): number {
     let nextMs = Infinity;
     for (let count = this.#waiting.length; count > 0; count--) {
       const exchange = this.#waiting.shift()!;
-      if (exchange.deadlineMs <= nowMs) this.#ports.failed(exchange, tooLate());
+      if (exchange.deadlineMs <= nowMs) this.#ports.failed(exchange, deadlineError());
       else {
         nextMs = Math.min(nextMs, exchange.deadlineMs);
         this.#waiting.push(exchange);
@@ -133,29 +135,29 @@ export class OriginPool implements HttpConnectionEvents {
     return nextMs;
   }
 
-  #free(connection: HttpConnection): void {
+  #release(connection: HttpConnection): void {
     const next = this.#waiting.shift();
     if (next !== undefined) connection.send(next);
     else if (this.#ports.isConnectionWanted()) {
       connection.close();
-      this.#forget(connection);
+      this.#remove(connection);
     } else this.#idle.push(connection);
   }
 
-  /** It is closed. */
-  #forget(connection: HttpConnection): void {
+  /** Removes a closed connection. */
+  #remove(connection: HttpConnection): void {
     if (!connection.isOpen) this.#dialling -= 1;
     this.#connections.delete(connection);
-    this.#ports.gone();
+    this.#ports.connectionClosed();
   }
 
-  /** Each connection was dialled for one that waits. */
-  #failFirst(error: RemusterError): void {
+  /** A failed connection attempt fails one request: each was dialled for one. */
+  #failOldestWaiting(error: RemusterError): void {
     const exchange = this.#waiting.shift();
     if (exchange !== undefined) this.#ports.failed(exchange, error);
   }
 }
 
-function tooLate(): RemusterError {
-  return new RemusterError('DEADLINE', 'no whole answer within the time of the request');
+function deadlineError(): RemusterError {
+  return new RemusterError('DEADLINE', 'no complete response before the deadline of the request');
 }

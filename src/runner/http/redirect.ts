@@ -1,4 +1,4 @@
-/** Decides where a redirect leads and which headers and body may follow (RFC 9110, 15.4). Sends nothing. */
+/** Resolves a redirect to its URL, method, headers and body (RFC 9110, 15.4). Sends nothing. */
 import type { HttpOptions } from '../definition/http-types.ts';
 import type { BufferedResponse } from './buffered-response.ts';
 import type { Exchange } from './exchange.ts';
@@ -7,25 +7,28 @@ import type { Method } from './request-text.ts';
 export type Redirect = { readonly method: Method; readonly url: string; readonly options: HttpOptions | undefined };
 
 const statuses: readonly number[] = [301, 302, 303, 307, 308];
-/** They describe a body that is not sent any more. */
-const ofBodies: readonly string[] = ['content-type', 'content-encoding', 'content-language', 'content-location'];
-/** They are meant for one server and nobody else. */
-const ofServers: readonly string[] = ['authorization', 'cookie', 'proxy-authorization', 'host'];
+/** Dropped together with the body. */
+const bodyHeaders: readonly string[] = ['content-type', 'content-encoding', 'content-language', 'content-location'];
+/** Dropped on a redirect to another origin: credentials and the host. */
+const originHeaders: readonly string[] = ['authorization', 'cookie', 'proxy-authorization', 'host'];
 
-/** Undefined when the answer is the answer. */
-export function resolveRedirect({ method, target, options }: Exchange, answer: BufferedResponse): Redirect | undefined {
-  const location = statuses.includes(answer.status) ? answer.headers.get('location') : undefined;
+/** Undefined if the response is not a redirect that can be followed. */
+export function resolveRedirect(
+  { method, target, options }: Exchange,
+  response: BufferedResponse,
+): Redirect | undefined {
+  const location = statuses.includes(response.status) ? response.headers.get('location') : undefined;
   const url = location === undefined ? null : URL.parse(location, target.origin.name + target.path);
   if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) return undefined;
-  const isChanged = changesToGet(answer.status, method);
-  const isElsewhere = url.origin !== target.origin.name;
+  const isChanged = changesToGet(response.status, method);
+  const isOtherOrigin = url.origin !== target.origin.name;
   url.username = '';
   url.password = '';
-  const dropped = [...(isChanged ? ofBodies : []), ...(isElsewhere ? ofServers : [])];
+  const dropped = [...(isChanged ? bodyHeaders : []), ...(isOtherOrigin ? originHeaders : [])];
   return { method: isChanged ? 'GET' : method, url: url.href, options: without(options, dropped, isChanged) };
 }
 
-/** As all browsers do (RFC 9110, 15.4). */
+/** Like all browsers (RFC 9110, 15.4). */
 function changesToGet(status: number, method: Method): boolean {
   if (status === 303) return method !== 'GET' && method !== 'HEAD';
   return (status === 301 || status === 302) && method === 'POST';

@@ -1,27 +1,27 @@
 /**
- * Parses and caches request targets and origins, bounded, because load tests request the same few addresses. Rejects
- * credentials in URLs and schemes other than http and https.
+ * Parses request targets and caches them with their origins, because a load test requests few different URLs. Bounded.
+ * Rejects credentials in URLs and schemes other than http and https.
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { SocketAddress } from './socket-port.ts';
 
-/** A server: who listens at one place, over one protocol. */
+/** A server: scheme, host and port. */
 export type Origin = Omit<SocketAddress, 'anyCertificate'> & {
-  /** As in `http://host:port`, without the port when it is the usual one. */
+  /** `http://host:port`, without the default port. */
   readonly name: string;
-  /** The value of the header. */
+  /** Value of the host header. */
   readonly hostHeader: string;
 };
 
 export type RequestTarget = {
   readonly origin: Origin;
-  /** With the query. */
+  /** Path with query. */
   readonly path: string;
-  /** The text of a GET without options, once somebody needed it. */
+  /** The text of a GET without options, once it was needed. */
   plainGet: string | undefined;
 };
 
-/** Nothing that would have to be escaped, or is no part of what is sent. */
+/** A path that needs no escaping and has no fragment. */
 const isPlainPath = /^\/[\x21\x24-\x3b\x3d\x3f-\x5b\x5d\x5f\x61-\x7a\x7e]*$/;
 
 export class TargetCache {
@@ -33,22 +33,22 @@ export class TargetCache {
     this.#max = max;
   }
 
-  /** Throws BAD_ARGUMENT for what is no address. */
+  /** Throws BAD_ARGUMENT for an invalid URL. */
   resolve(url: string): RequestTarget {
     const known = this.#known.get(url);
     if (known !== undefined) return known;
-    const target = this.#read(url);
+    const target = this.#parse(url);
     if (this.#known.size >= this.#max) this.#known.clear();
     this.#known.set(url, target);
     return target;
   }
 
-  #read(url: string): RequestTarget {
-    if (typeof url !== 'string') throw new RemusterError('BAD_ARGUMENT', 'an address is a text');
+  #parse(url: string): RequestTarget {
+    if (typeof url !== 'string') throw new RemusterError('BAD_ARGUMENT', `a URL must be text, not ${typeof url}`);
     const pathAt = url.indexOf('/', url.indexOf('://') + 3);
     const origin = pathAt < 0 ? undefined : this.#origins.get(url.slice(0, pathAt));
     const path = url.slice(pathAt);
-    // What could be meant otherwise than it is written goes through the parser of the platform.
+    // Paths that may need normalisation go through the URL parser of the platform.
     if (origin !== undefined && isPlainPath.test(path) && !path.includes('/.')) {
       return { origin, path, plainGet: undefined };
     }
@@ -68,15 +68,15 @@ export class TargetCache {
 
 function parse(url: string): URL {
   const parsed = URL.parse(url);
-  if (parsed === null) throw new RemusterError('BAD_ARGUMENT', `${shown(url)} is no address`);
+  if (parsed === null) throw new RemusterError('BAD_ARGUMENT', `${shown(url)} is not a URL`);
   const { protocol, username, password, port } = parsed;
   if (protocol !== 'http:' && protocol !== 'https:') {
-    throw new RemusterError('BAD_ARGUMENT', `${shown(url)} begins neither with http:// nor with https://`);
+    throw new RemusterError('BAD_ARGUMENT', `${shown(url)} must start with http:// or https://`);
   }
   if (username !== '' || password !== '') {
-    throw new RemusterError('BAD_ARGUMENT', 'an address holds a user or password: send an authorization header');
+    throw new RemusterError('BAD_ARGUMENT', 'a URL must not contain a user or password: send an authorization header');
   }
-  if (port === '0') throw new RemusterError('BAD_ARGUMENT', `${shown(url)} has no port that can be reached`);
+  if (port === '0') throw new RemusterError('BAD_ARGUMENT', `${shown(url)} has port 0, which cannot be reached`);
   return parsed;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Builds the bytes of a request and validates headers, so that no value can inject a header or a request. Caches a
- * plain GET per target.
+ * Builds the text of a request and validates its headers, so that no value can inject a header or another request.
+ * Caches the plain GET of a target.
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { HttpOptions, HttpRequestOptions } from '../definition/http-types.ts';
@@ -8,18 +8,18 @@ import type { RequestTarget } from './request-target.ts';
 
 export type Method = NonNullable<HttpRequestOptions['method']>;
 
-/** `text` is the head, with the body after it when that is plain ASCII; a character for each byte. */
+/** `text` is the head, followed by the body if that is ASCII; one character per byte. */
 export type RequestText = {
   readonly text: string;
   readonly body: Uint8Array | undefined;
-  /** It tells the server to close the connection. */
+  /** The request has the header `connection: close`. */
   readonly isLast: boolean;
 };
 
 const methods: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
-/** Their server expects to be told even that there is no body. */
+/** Sent with `content-length: 0` if they have no body. */
 const methodsWithBody: readonly string[] = ['POST', 'PUT', 'PATCH'];
-/** They say where the request ends, which nobody else may say. */
+/** Headers that frame the request; only the client sets them. */
 const forbiddenNames: readonly string[] = ['content-length', 'transfer-encoding', 'upgrade', 'trailer'];
 
 const isName = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
@@ -31,7 +31,7 @@ const jsonLine = 'content-type: application/json\r\n';
 
 export function parseMethod(name: string): Method {
   if (name !== 'GET' && !methods.includes(name)) {
-    throw new RemusterError('BAD_ARGUMENT', `${JSON.stringify(name)} is none of ${methods.join(', ')}`);
+    throw new RemusterError('BAD_ARGUMENT', `the method ${JSON.stringify(name)} is not one of ${methods.join(', ')}`);
   }
   return name as Method;
 }
@@ -43,7 +43,7 @@ export function buildRequestText(method: Method, target: RequestTarget, options:
   }
   const body = bodyOf(options);
   const start = firstLine(method, target) + headerLines(target, options);
-  const isLast = options?.headers !== undefined && saysClose(options.headers);
+  const isLast = options?.headers !== undefined && closesConnection(options.headers);
   if (body === undefined) {
     const length = methodsWithBody.includes(method) ? 'content-length: 0\r\n' : '';
     return { text: `${start}${length}\r\n`, body: undefined, isLast };
@@ -68,19 +68,19 @@ function bodyOf(options: HttpOptions | undefined): string | Uint8Array | undefin
   const { json, body } = options;
   if (json === undefined) {
     if (body === undefined || typeof body === 'string' || body instanceof Uint8Array) return body;
-    throw new RemusterError('BAD_ARGUMENT', 'a body is a text or bytes; use json for other values');
+    throw new RemusterError('BAD_ARGUMENT', 'a body must be text or bytes; use json for other values');
   }
-  if (body !== undefined) throw new RemusterError('BAD_ARGUMENT', 'a request has json or a body, not both');
-  const text = written(json);
-  if (text === undefined) throw new RemusterError('BAD_ARGUMENT', 'json is a value that JSON cannot hold');
+  if (body !== undefined) throw new RemusterError('BAD_ARGUMENT', 'a request cannot have both json and body');
+  const text = jsonText(json);
+  if (text === undefined) throw new RemusterError('BAD_ARGUMENT', 'the value of json cannot be encoded as JSON');
   return text;
 }
 
-function written(json: unknown): string | undefined {
+function jsonText(json: unknown): string | undefined {
   try {
     return JSON.stringify(json);
   } catch (error) {
-    throw new RemusterError('BAD_ARGUMENT', `json is a value that JSON cannot hold: ${String(error)}`);
+    throw new RemusterError('BAD_ARGUMENT', `the value of json cannot be encoded as JSON: ${String(error)}`);
   }
 }
 
@@ -93,9 +93,9 @@ function headerLines(target: RequestTarget, options: HttpOptions | undefined): s
   for (const name of Object.keys(headers)) {
     const value: unknown = headers[name];
     if (value === undefined) continue;
-    const small = name.toLowerCase();
-    checkHeader(name, small, value);
-    names.add(small);
+    const lowerName = name.toLowerCase();
+    checkHeader(name, lowerName, value);
+    names.add(lowerName);
     lines += `${name}: ${value as string}\r\n`;
   }
   const host = names.has('host') ? '' : hostLine(target);
@@ -103,15 +103,15 @@ function headerLines(target: RequestTarget, options: HttpOptions | undefined): s
   return host + agent + (names.has('content-type') ? '' : type) + lines;
 }
 
-function saysClose(headers: Readonly<Record<string, string>>): boolean {
+function closesConnection(headers: Readonly<Record<string, string>>): boolean {
   return Object.keys(headers).some((name) => name.toLowerCase() === 'connection' && /close/i.test(headers[name] ?? ''));
 }
 
-function checkHeader(name: string, small: string, value: unknown): void {
+function checkHeader(name: string, lowerName: string, value: unknown): void {
   const shown = JSON.stringify(name.slice(0, 100));
-  if (!isName.test(name)) throw new RemusterError('BAD_ARGUMENT', `${shown} is no name of a header`);
-  if (forbiddenNames.includes(small)) {
-    throw new RemusterError('BAD_ARGUMENT', `the header ${shown} is for the client to decide`);
+  if (!isName.test(name)) throw new RemusterError('BAD_ARGUMENT', `${shown} is not a valid header name`);
+  if (forbiddenNames.includes(lowerName)) {
+    throw new RemusterError('BAD_ARGUMENT', `the header ${shown} is set by the client`);
   }
   if ((typeof value !== 'string' && typeof value !== 'number') || !isValue.test(String(value))) {
     throw new RemusterError('BAD_ARGUMENT', `the header ${shown} has a value that cannot be sent`);

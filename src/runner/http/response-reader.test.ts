@@ -10,18 +10,18 @@ type Read = {
   readonly status: number;
   readonly body: string;
   readonly isKeptAlive: boolean;
-  /** Bytes after the answer. */
+  /** Bytes after the response. */
   readonly rest: number;
 };
 
-/** Reads it in pieces; what is missing at the end is ended by the close of the connection. */
+/** Reads a response in pieces, then closes the connection. */
 function read(text: string, pieceBytes = text.length, isHead = false): Read | 'unfinished' {
   const reader = new ResponseReader(limits, latin1);
   const bytes = Buffer.from(text, 'latin1');
-  // A reader serves many answers: what one leaves behind must not reach the next.
-  reader.begin(false);
+  // A reader is reused: an unfinished response must not affect the next one.
+  reader.reset(false);
   reader.read(Buffer.from('HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nabc'), 0, 41);
-  reader.begin(isHead);
+  reader.reset(isHead);
   for (let from = 0; from < bytes.length; from += pieceBytes) {
     const to = Math.min(bytes.length, from + pieceBytes);
     const end = reader.read(bytes, from, to);
@@ -43,7 +43,7 @@ const ended = (body: string, status = 200): Read => ({ ...kept(body, status), is
 const good: Readonly<Record<string, readonly [string, Read]>> = {
   'a length': [`${ok}Content-Length: 5\r\n\r\nhello`, kept('hello')],
   'a length of nothing': [`${ok}content-length:0\r\n\r\n`, kept('')],
-  'a length that is named twice': [`${ok}content-length: 2\r\nContent-Length:\t2 \r\n\r\nhi`, kept('hi')],
+  'a repeated length': [`${ok}content-length: 2\r\nContent-Length:\t2 \r\n\r\nhi`, kept('hi')],
   'bytes above ASCII': [`${ok}content-length: 3\r\n\r\n\x80\xff\0`, kept('\x80\xff\0')],
   'no reason phrase': ['HTTP/1.1 404\r\ncontent-length: 1\r\n\r\nx', kept('x', 404)],
   'bare line feeds': ['HTTP/1.1 200 OK\ncontent-length: 2\n\nhi', kept('hi')],
@@ -52,7 +52,7 @@ const good: Readonly<Record<string, readonly [string, Read]>> = {
     `${ok}Transfer-Encoding: Chunked\r\n\r\n3;name="v;v"\r\nabc\r\n2 \r\nde\r\n0;last\r\nx-sum: 1\r\ny: 2\r\n\r\n`,
     kept('abcde'),
   ],
-  'no chunk but the last': [`${ok}transfer-encoding: chunked\r\n\r\n0\r\n\r\n`, kept('')],
+  'the last chunk only': [`${ok}transfer-encoding: chunked\r\n\r\n0\r\n\r\n`, kept('')],
   'chunks and a length': [
     `${ok}content-length: 1\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n`,
     ended('ab'),
@@ -60,11 +60,11 @@ const good: Readonly<Record<string, readonly [string, Read]>> = {
   'until the connection ends': [`${ok}server: x\r\n\r\nall of this`, ended('all of this')],
   'nothing until the connection ends': [`${ok}\r\n`, ended('')],
   'no content': ['HTTP/1.1 204 No Content\r\n\r\n', kept('', 204)],
-  'not modified, with the length of what was not sent': [
+  'not modified, with the length of a body that is not sent': [
     'HTTP/1.1 304 Not Modified\r\ncontent-length: 100\r\n\r\n',
     kept('', 304),
   ],
-  'early hints before the answer': [
+  'early hints before the response': [
     `HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n${ok}content-length: 2\r\n\r\nhi`,
     kept('hi'),
   ],
@@ -75,13 +75,13 @@ const good: Readonly<Record<string, readonly [string, Read]>> = {
   ],
   'HTTP/1.0': ['HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nhi', ended('hi')],
   'HTTP/1.0 with keep-alive': ['HTTP/1.0 200 OK\r\nconnection: Keep-Alive\r\ncontent-length: 2\r\n\r\nhi', kept('hi')],
-  'names that begin like those that matter': [
+  'names that start like relevant ones': [
     `${ok}content-lengths: 9\r\nconnections: close\r\ntransfer-encodings: gzip\r\nx: \r\ncontent-length: 1\r\n\r\nx`,
     kept('x'),
   ],
 };
 
-describe('an answer is found', () => {
+describe('a response is found', () => {
   for (const [what, [text, expected]] of Object.entries(good)) {
     it(`${what}, whole and in pieces of any size`, () => {
       for (let pieceBytes = 1; pieceBytes <= text.length; pieceBytes++) {
@@ -95,16 +95,16 @@ describe('an answer is found', () => {
     assert.deepEqual(read(`${ok}transfer-encoding: chunked\r\n\r\n`, 7, true), kept(''));
   });
 
-  it('and what follows it is left over', () => {
+  it('without the bytes that follow it', () => {
     assert.deepEqual(read(`${ok}content-length: 2\r\n\r\nhi there`), { ...kept('hi'), rest: 6 });
     assert.deepEqual(read(`${ok}transfer-encoding: chunked\r\n\r\n0\r\n\r\nmore`), { ...kept(''), rest: 4 });
   });
 
-  it('not before its end has come', () => {
+  it('only when its end has arrived', () => {
     for (const [text] of Object.values(good)) {
       for (let length = 0; length < text.length; length++) {
         const part = read(text.slice(0, length));
-        // Without a length every end of the connection is the end.
+        // Without a length the end of the connection is the end of the response.
         assert.ok(part === 'unfinished' || !part.isKeptAlive, text.slice(0, length));
       }
     }
@@ -132,7 +132,7 @@ const bad: Readonly<Record<string, string>> = {
   'an unknown coding': `${ok}transfer-encoding: gzip\r\n\r\n`,
   'chunks in chunks': `${ok}transfer-encoding: chunked, chunked\r\n\r\n`,
   'a chunk without a size': `${ok}transfer-encoding: chunked\r\n\r\n\r\n`,
-  'a chunk of no number': `${ok}transfer-encoding: chunked\r\n\r\nxyz\r\n`,
+  'a chunk size that is not a number': `${ok}transfer-encoding: chunked\r\n\r\nxyz\r\n`,
   'a chunk of a negative size': `${ok}transfer-encoding: chunked\r\n\r\n-1\r\n`,
   'a size of nine digits': `${ok}transfer-encoding: chunked\r\n\r\n000000001\r\na\r\n0\r\n\r\n`,
   'a chunk longer than its size': `${ok}transfer-encoding: chunked\r\n\r\n2\r\nabc\r\n0\r\n\r\n`,
@@ -149,7 +149,7 @@ const large: Readonly<Record<string, string>> = {
   'a body until the end': `${ok}\r\n${'x'.repeat(limits.bodyBytesMax + 1)}`,
 };
 
-describe('an answer is refused', () => {
+describe('a response is refused', () => {
   for (const [what, text] of Object.entries(bad)) {
     it(`as malformed: ${what}`, () => {
       for (const pieceBytes of [1, 3, text.length]) {

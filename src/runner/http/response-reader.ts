@@ -1,6 +1,6 @@
 /**
- * Finds one response in arriving bytes and where it ends (RFC 9112, 6.3). One pass for a response in one piece. Skips
- * 1xx. Compared with llhttp (decision 18): npm has it only as a generator of C, or as WebAssembly inside undici.
+ * Finds one response in arriving bytes, and its end (RFC 9112, 6.3). One pass for a response in one piece. Skips 1xx
+ * responses. Llhttp (decision 18) is on npm only as a generator of C, or as WebAssembly inside undici.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { bodyTooLarge, ChunkReader } from './chunk-reader.ts';
@@ -9,7 +9,7 @@ import type { HttpLimits } from './http-limits.ts';
 import { malformedResponse, ResponseHead } from './response-head.ts';
 import type { DecodeLatin1 } from './socket-port.ts';
 
-/** What comes next. */
+/** The part of the response that the next bytes belong to. */
 const readState = { head: 0, length: 1, chunks: 2, untilClosed: 3 } as const;
 
 export type ResponseLimits = Pick<HttpLimits, 'headBytesMax' | 'bodyBytesMax'>;
@@ -19,17 +19,17 @@ export class ResponseReader {
   readonly #latin1: DecodeLatin1;
   readonly #head = new ResponseHead();
   readonly #chunks: ChunkReader;
-  /** The beginning of a head whose end has not come. */
+  /** The start of a head whose end has not arrived. */
   readonly #partialHead = new GrowingBytes();
   readonly #body = new GrowingBytes();
   #stage: number = readState.head;
   #isBodiless = false;
   #left = 0;
-  /** The head, and after it the body if that came in one piece; a character for each byte. */
+  /** The head, followed by the body if that arrived in one piece; one character per byte. */
   text = '';
-  /** Where in `text` the body begins. */
+  /** Where the body starts in `text`. */
   bodyAt = 0;
-  /** The body, unless `text` holds it. */
+  /** The body, unless `text` has it. */
   bytes: Uint8Array | undefined;
 
   constructor(limits: ResponseLimits, latin1: DecodeLatin1) {
@@ -42,13 +42,13 @@ export class ResponseReader {
     return this.#head.status;
   }
 
-  /** Of an answer that is over: can the connection carry another one? */
+  /** After the end of a response: the connection can carry another request. */
   get isKeptAlive(): boolean {
     return this.#head.isKeptAlive && this.#stage !== readState.untilClosed;
   }
 
-  /** The answer to HEAD has no body, whatever its head says. */
-  begin(isHead: boolean): void {
+  /** Prepares for the next response. A response to HEAD has no body, whatever its head says. */
+  reset(isHead: boolean): void {
     this.#stage = readState.head;
     this.#isBodiless = isHead;
     this.text = '';
@@ -57,20 +57,20 @@ export class ResponseReader {
     if (this.#body.length > 0) this.#body.clear();
   }
 
-  /** The position after the answer, or -1 when it goes on. Throws MALFORMED or TOO_LARGE. */
+  /** Returns the position after the response, or -1 if it continues. Throws MALFORMED or TOO_LARGE. */
   read(bytes: Uint8Array, from: number, to: number): number {
     if (this.#stage !== readState.head) return this.#readBody(bytes, from, to);
     if (this.#partialHead.length === 0) return this.#readHead(bytes, from, to);
     const before = this.#partialHead.length;
     this.#partialHead.append(bytes, from, to);
     const { view } = this.#partialHead;
-    if (!hasHeadEnd(view, before)) return this.#headGoesOn(view.length);
+    if (!hasHeadEnd(view, before)) return this.#onPartialHead(view.length);
     this.#partialHead.clear();
     const end = this.#readHead(view, 0, view.length);
     return end < 0 ? end : end - before + from;
   }
 
-  /** The connection ended: true if this was the end of the answer. */
+  /** The connection was closed. True if that ends the response. */
   closed(): boolean {
     if (this.#stage !== readState.untilClosed) return false;
     this.bytes = this.#body.take();
@@ -82,38 +82,38 @@ export class ResponseReader {
     let start = from;
     let at = head.parse(bytes, start, to);
     while (at >= 0 && head.status < 200) {
-      if (head.status === 101) throw malformedResponse('it changes to another protocol, which nobody asked for');
+      if (head.status === 101) throw malformedResponse('it switches protocols without a request for that');
       start = at;
       at = start === to ? -1 : head.parse(bytes, start, to);
     }
     if (at < 0) {
       this.#partialHead.append(bytes, start, to);
-      return this.#headGoesOn(to - start);
+      return this.#onPartialHead(to - start);
     }
     if (at - start > this.#limits.headBytesMax) throw headTooLarge(this.#limits.headBytesMax);
-    return this.#headKnown(bytes, start, at, to);
+    return this.#onHead(bytes, start, at, to);
   }
 
-  #headGoesOn(length: number): -1 {
+  #onPartialHead(length: number): -1 {
     if (length > this.#limits.headBytesMax) throw headTooLarge(this.#limits.headBytesMax);
     return -1;
   }
 
-  #headKnown(bytes: Uint8Array, start: number, at: number, to: number): number {
+  #onHead(bytes: Uint8Array, start: number, at: number, to: number): number {
     const head = this.#head;
     const { contentLength, status } = head;
     this.bodyAt = at - start;
     const isEmpty = this.#isBodiless || status === 204 || status === 304;
     const length = isEmpty ? 0 : contentLength;
     if (length > this.#limits.bodyBytesMax) throw bodyTooLarge(this.#limits.bodyBytesMax);
-    // A length beside chunks is a trap (RFC 9112, 6.3): the chunks count, and the connection is not used again.
+    // Both a length and chunks may be an attack (RFC 9112, 6.3): the chunks count, and the connection is not reused.
     if (head.isChunked && contentLength >= 0) head.isKeptAlive = false;
     if (isEmpty || (!head.isChunked && length >= 0 && length <= to - at)) {
       this.text = this.#latin1(bytes, start, at + length);
       return at + length;
     }
     this.text = this.#latin1(bytes, start, at);
-    if (head.isChunked) this.#chunks.begin();
+    if (head.isChunked) this.#chunks.reset();
     this.#stage = head.isChunked ? readState.chunks : length >= 0 ? readState.length : readState.untilClosed;
     this.#left = length;
     return this.#readBody(bytes, at, to);
@@ -122,7 +122,7 @@ export class ResponseReader {
   #readBody(bytes: Uint8Array, from: number, to: number): number {
     if (this.#stage === readState.chunks) {
       const end = this.#chunks.read(bytes, from, to, this.#body);
-      if (!this.#chunks.isOver) return -1;
+      if (!this.#chunks.isDone) return -1;
       this.bytes = this.#body.take();
       return end;
     }
@@ -140,7 +140,7 @@ export class ResponseReader {
   }
 }
 
-/** Is there an empty line that ends after `known`? So a head that drips in is looked at once, not once for each drop. */
+/** True if an empty line ends after `known`: a head that arrives in small pieces is parsed once, not once per piece. */
 function hasHeadEnd(bytes: Uint8Array, known: number): boolean {
   for (let i = Math.max(1, known); i < bytes.length; i++) {
     if (bytes[i] !== 10) continue;
@@ -150,5 +150,5 @@ function hasHeadEnd(bytes: Uint8Array, known: number): boolean {
 }
 
 function headTooLarge(headBytesMax: number): RemusterError {
-  return new RemusterError('TOO_LARGE', `the head of an answer has more than ${headBytesMax} bytes`);
+  return new RemusterError('TOO_LARGE', `the head of the response has more than ${headBytesMax} bytes`);
 }

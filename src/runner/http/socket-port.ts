@@ -1,5 +1,5 @@
 /**
- * The socket port of the HTTP client: dial, write, close, events. node-sockets.ts implements it; tests pass in fakes.
+ * The socket port of the HTTP client: dial, write, close, events. node-sockets.ts implements it; tests use fakes.
  */
 import type { ErrorCode } from '../../base/errors.ts';
 
@@ -8,29 +8,29 @@ export type SocketAddress = {
   readonly port: number;
   /** TLS; otherwise plain TCP. */
   readonly isSecure: boolean;
-  /** TLS without a look at the certificate. */
+  /** TLS without a check of the certificate. */
   readonly anyCertificate: boolean;
 };
 
 export type RawSocket = {
-  /** Each character of `text` is one byte; `body` follows it. An error is not told here: it closes the wire. */
+  /** Each character of `text` is one byte; `body` follows it. An error closes the socket and is reported by `closed`. */
   write(text: string, body?: Uint8Array): void;
-  /** Nothing is told afterwards. */
+  /** No events follow. */
   close(): void;
 };
 
-/** Why a wire closed; undefined when the other side ended it in an orderly way. */
+/** Why a socket closed. */
 export type SocketError = { readonly code: ErrorCode; readonly message: string };
 
 export type SocketEvents = {
   opened(): void;
-  /** The first `length` bytes are new. They belong to the port and are only valid during the call. */
+  /** The first `length` bytes are new. They belong to the port and are valid during the call only. */
   read(bytes: Uint8Array, length: number): void;
-  /** Once, and nothing after it. Never before the call that opened the wire has returned. */
-  closed(fault: SocketError | undefined): void;
+  /** The last event, never before the call of `dial` has returned. Undefined: the server closed it in order. */
+  closed(error: SocketError | undefined): void;
 };
 
 export type DialSocket = (address: SocketAddress, events: SocketEvents) => RawSocket;
 
-/** A character for each byte. Handed in, because only the platform does it fast. */
+/** One character per byte. A port, because only the platform does it fast. */
 export type DecodeLatin1 = (bytes: Uint8Array, from: number, to: number) => string;

@@ -1,4 +1,4 @@
-/** `ctx.http` of one user: its words, and who is told of its requests. The connections are those of all users. */
+/** `ctx.http` of one user: the methods, and the recorder of its requests. The connections are those of all users. */
 import type {
   HttpClient,
   HttpOptions,

@@ -1,21 +1,21 @@
-/** Imports bundles from memory through module hooks; `remuster` resolves to package-stub.ts. Never reads a file. */
+/** Imports bundles from memory through module hooks; imports of `remuster` resolve to a given module. Reads no file. */
 import { registerHooks, setSourceMapsSupport } from 'node:module';
 
-/** No such file is ever read. Node looks for maps of lines only in what it takes for files. */
+/** A file URL, because Node applies source maps to files only. No such file exists. */
 const root = 'file:///remuster-bundle/';
 
 export type ImportBundle = (sha256: string, code: Uint8Array) => Promise<object>;
 
-/** `entries`: by name of the import the address of a module that was imported already. */
+/** `entries`: URLs of already imported modules, by import specifier. */
 export function createBundleImporter(entries: Readonly<Record<string, string>>): ImportBundle {
   const sources = new Map<string, Uint8Array>();
-  // So that the stack of an error names the lines of the author.
+  // Stack traces then name the lines of the author's source.
   setSourceMapsSupport(true, { nodeModules: false, generatedCode: false });
   registerHooks({
     resolve: (specifier, context, next) => {
       if (specifier.startsWith(root)) return { url: specifier, format: 'module', shortCircuit: true };
-      const isAsked = context.parentURL?.startsWith(root) === true && Object.hasOwn(entries, specifier);
-      const url = isAsked ? entries[specifier] : undefined;
+      const isProvided = context.parentURL?.startsWith(root) === true && Object.hasOwn(entries, specifier);
+      const url = isProvided ? entries[specifier] : undefined;
       return url === undefined ? next(specifier, context) : { url, shortCircuit: true };
     },
     load: (url, context, next) => {

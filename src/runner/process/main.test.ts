@@ -14,7 +14,7 @@ import { unitSpecFor } from '../../../test/support/runner/unit-harness.ts';
 import { runnerProgram } from './main.ts';
 import { workflow } from '../definition/workflow.ts';
 
-type Ended = RunnerEvent & { readonly kind: 'ended' };
+type EndedEvent = RunnerEvent & { readonly kind: 'ended' };
 
 const source = `
 import { connect, workflow, RemusterError, type WorkflowDefinition } from 'remuster';
@@ -49,7 +49,7 @@ export const rights = workflow('rights', {
 export const late = workflow('late', {
   items: 1,
   each: () => {
-    later.push(Promise.reject(new Error('nobody waits')));
+    later.push(Promise.reject(new Error('not awaited')));
     setTimeout(() => { throw new Error('from a timer'); }, 1);
   },
 });
@@ -62,7 +62,7 @@ export const load = workflow('load', {
 export const definitions: WorkflowDefinition[] = [load];
 `;
 
-/** Names and shapes of what the source above exports: what a submitter would have read off it. */
+/** Definitions with the same facts as the exports of the source above, as a submitter has them. */
 const known = {
   sum: workflow('sum', { items: 4, concurrency: 2, each: () => 0 }),
   rights: workflow('rights', { items: 1, each: () => 0 }),
@@ -80,7 +80,7 @@ async function bundled(t: TestContext): Promise<Uint8Array> {
 
 async function realRunner(t: TestContext) {
   const code = await bundled(t);
-  const waiting = new Map<number, (end: Ended) => void>();
+  const waiting = new Map<number, (end: EndedEvent) => void>();
   const exited = Promise.withResolvers<string>();
   const running: RunningProgram = openRunners().start(
     {
@@ -91,8 +91,8 @@ async function realRunner(t: TestContext) {
     },
     {
       message: (body) => {
-        const word = runnerEventCodec.decode(body);
-        if (word.kind === 'ended') waiting.get(word.runId)?.(word);
+        const event = runnerEventCodec.decode(body);
+        if (event.kind === 'ended') waiting.get(event.runId)?.(event);
       },
       exited: exited.resolve,
     },
@@ -102,9 +102,9 @@ async function realRunner(t: TestContext) {
     await exited.promise;
   });
   let runs = 0;
-  return async (name: keyof typeof known, changed: Partial<UnitSpec> = {}): Promise<Ended> => {
+  return async (name: keyof typeof known, changed: Partial<UnitSpec> = {}): Promise<EndedEvent> => {
     runs += 1;
-    const { promise, resolve } = Promise.withResolvers<Ended>();
+    const { promise, resolve } = Promise.withResolvers<EndedEvent>();
     waiting.set(runs, resolve);
     const spec = encodeUnitSpec(unitSpecFor(known[name], changed, deriveFacts(known[name])));
     running.send(
@@ -122,10 +122,10 @@ async function realRunner(t: TestContext) {
   };
 }
 
-const outputOf = ({ output }: Ended): unknown => JSON.parse(new TextDecoder().decode(output));
+const outputOf = ({ output }: EndedEvent): unknown => JSON.parse(new TextDecoder().decode(output));
 
-describe('a process of a runner', { timeout: 120_000 }, () => {
-  it('runs a bundle: items, users, errors with the line of the author', async (t) => {
+describe('a runner process', { timeout: 120_000 }, () => {
+  it('runs the items and users of a bundle, and reports errors with the line of the author', async (t) => {
     const run = await realRunner(t);
     const sum = await run('sum');
     assert.deepEqual([sum.outcome, sum.completed, sum.failed], ['completed', 3, 1]);
@@ -138,7 +138,7 @@ describe('a process of a runner', { timeout: 120_000 }, () => {
     assert.deepEqual(outputOf(load), { base: 'abc' });
   });
 
-  it('has no rights, and outlives what nobody waits for', async (t) => {
+  it('has no rights, and survives uncaught errors and rejections', async (t) => {
     const run = await realRunner(t);
     assert.deepEqual(outputOf(await run('rights')), [
       ['read ERR_ACCESS_DENIED', 'spawn ERR_ACCESS_DENIED', 'connect FORBIDDEN', '0'],

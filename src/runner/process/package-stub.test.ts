@@ -1,23 +1,23 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as door from '../../index.ts';
-import * as provided from './package-stub.ts';
+import * as entryPoint from '../../index.ts';
+import * as stub from './package-stub.ts';
 
-test('in a runner the package has the same names as elsewhere, so that every import of it links', () => {
-  const names = Object.keys(door).toSorted();
+test('the package stub exports the names of the package, so that every import of it links', () => {
+  const names = Object.keys(entryPoint).toSorted();
   assert.ok(names.includes('workflow') && names.includes('connect'));
   assert.deepEqual(
-    Object.keys(provided)
+    Object.keys(stub)
       .filter((name) => name !== 'packageStubUrl')
       .toSorted(),
     names,
   );
 });
 
-test('what needs a node says so', () => {
-  for (const call of [provided.connect, provided.startNode, provided.nodeOptions])
-    assert.throws(() => call(), /does not work in a workflow/);
-  assert.deepEqual(provided.module('counter', { methods: {} }), { methods: {}, name: 'counter' });
-  assert.equal(provided.isJobFailure(), false);
-  assert.equal(provided.workflow('w', { items: 1, each: () => 1 }).name, 'w');
+test('a function of the stub that needs a node throws', () => {
+  for (const call of [stub.connect, stub.startNode, stub.nodeOptions])
+    assert.throws(() => call(), /is not available in a workflow/);
+  assert.deepEqual(stub.module('counter', { methods: {} }), { methods: {}, name: 'counter' });
+  assert.equal(stub.isJobFailure(), false);
+  assert.equal(stub.workflow('w', { items: 1, each: () => 1 }).name, 'w');
 });

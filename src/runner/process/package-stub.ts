@@ -1,24 +1,21 @@
-/** What `import ... from 'remuster'` resolves to in a runner. What needs a node throws FORBIDDEN. */
+/** The module that `import ... from 'remuster'` resolves to in a runner. Functions that need a node throw FORBIDDEN. */
 import { RemusterError } from '../../base/errors.ts';
 
 export { RemusterError, isRemusterError } from '../../base/errors.ts';
 export { workflow } from '../definition/workflow.ts';
 
-/** Where this is. */
+/** URL of this module. */
 export const packageStubUrl = import.meta.url;
 
 function unavailable(name: string): never {
-  throw new RemusterError(
-    'FORBIDDEN',
-    `${name} does not work in a workflow; only the code of nodes and clients has it`,
-  );
+  throw new RemusterError('FORBIDDEN', `${name} is not available in a workflow; call it from a client or node program`);
 }
 
 export const connect = (): never => unavailable('connect');
 export const startNode = (): never => unavailable('startNode');
 export const nodeOptions = (): never => unavailable('nodeOptions');
-/** Jobs are no concern of the code that runs in one: it never gets such an error. */
+/** A workflow never gets the failure of a job. */
 export const isJobFailure = (): boolean => false;
-/** A file may hold modules beside workflows: here they are only names. */
+/** A file may define modules beside workflows; a runner needs only their names. */
 export const module = (name: string, spec: object): object => ({ ...spec, name });
 export const kv: object = Object.freeze({ name: 'kv', methods: Object.freeze({}) });

@@ -1,9 +1,9 @@
-/** Contains uncaught exceptions and rejections of user code. A failed assertion of our own still ends the process. */
+/** Contains uncaught exceptions and rejections of user code. A failed assertion of the runner still ends the process. */
 import process from 'node:process';
 import { AssertionFailed } from '../../base/assert.ts';
 
-/** Returns how to end the process: as an uncaught error would have before. */
-export function guardProcess(uncaught: (error: unknown) => void): (why: string) => void {
+/** Returns a function that ends the process as an uncaught error would without the guard. */
+export function guardProcess(onUncaught: (error: unknown) => void): (why: string) => void {
   const fatal = process.listeners('uncaughtException');
   const end = (error: Error): void => {
     for (const listener of fatal) listener(error, 'uncaughtException');
@@ -11,7 +11,7 @@ export function guardProcess(uncaught: (error: unknown) => void): (why: string) 
   process.removeAllListeners('uncaughtException');
   const contain = (error: unknown): void => {
     if (error instanceof AssertionFailed) end(error);
-    else uncaught(error);
+    else onUncaught(error);
   };
   process.on('uncaughtException', contain);
   process.on('unhandledRejection', contain);

@@ -1,6 +1,6 @@
 /**
- * The runner's side of the pipe: executes one run at a time, reports progress and exactly one end per run. Caches
- * imported bundles.
+ * The runner's end of the pipe to its worker: executes one run at a time, reports its progress and exactly one end per
+ * run. Prefetches runs and caches imported bundles.
  */
 import { RemusterError, isRemusterError } from '../../base/errors.ts';
 import type { ProgramEndpoint } from '../../base/ports.ts';
@@ -25,20 +25,20 @@ import { UnitExecution, type UnitExecutionEnd } from '../execution/unit-executio
 export type RunnerPorts = {
   readonly channel: ProgramEndpoint;
   readonly openHttp: OpenHttp;
-  /** Throws what the code throws. */
+  /** Rejects with the error of the code. */
   importBundle(sha256: string, code: Uint8Array): Promise<object>;
-  /** This process cannot be used for another run. */
+  /** Called when this process must not execute another run. */
   endProcess(why: string): void;
 };
 
-type RunWord = RunnerCommand & { readonly kind: 'run' };
-type Current = { readonly run: number; unit: UnitExecution | undefined; stopped: string | undefined };
+type RunCommand = RunnerCommand & { readonly kind: 'run' };
+type CurrentRun = { readonly runId: number; unit: UnitExecution | undefined; stopReason: string | undefined };
 
 const bundlesMax = 64;
-/** Further runs that wait here, so that the next one begins without a way to the worker and back. */
-const aheadMax = 64;
-const whyBytesMax = 4_000;
-const nothing = {
+/** Runs that wait here, so that the next one starts without a round trip to the worker. */
+const prefetchMax = 64;
+const messageBytesMax = 4_000;
+const emptyEnd = {
   summary: undefined,
   output: undefined,
   code: undefined,
@@ -53,94 +53,95 @@ export class Runner {
   readonly #channel: ProgramEndpoint;
   readonly #bundles = new Map<string, ReadonlyMap<string, CheckedWorkflow>>();
   #facts: { readonly text: string; readonly facts: WorkflowFacts } | undefined;
-  #current: Current | undefined;
-  #prefetched: RunWord[] = [];
-  /** Code of a run goes on although it is over: nothing begins beside it, and the worker ends this process. */
+  #current: CurrentRun | undefined;
+  #prefetched: RunCommand[] = [];
+  /** Code of an ended run is still running: no other run starts, and the worker ends this process. */
   #isTainted = false;
 
   constructor(ports: RunnerPorts) {
     this.#ports = ports;
     this.#channel = ports.channel;
-    this.#channel.receive((body) => this.#received(body));
-    this.#send({ kind: 'ready', prefetch: aheadMax });
+    this.#channel.receive((body) => this.#onMessage(body));
+    this.#send({ kind: 'ready', prefetch: prefetchMax });
   }
 
-  /** Something that nobody waits for: a late promise, a callback of the author. While a run is on it is told with it. */
-  uncaught(error: unknown): void {
+  /** An error in a callback or a promise that is not awaited; recorded if a run is under way. */
+  onUncaught(error: unknown): void {
     this.#current?.unit?.run.recordError('(uncaught)', error);
   }
 
-  #received(body: Uint8Array): void {
-    let word: RunnerCommand;
+  #onMessage(body: Uint8Array): void {
+    let command: RunnerCommand;
     try {
-      word = runnerCommandCodec.decode(body);
+      command = runnerCommandCodec.decode(body);
     } catch (error) {
-      return this.#ports.endProcess(`it was sent what it does not understand: ${describeThrown(error)}`);
+      return this.#ports.endProcess(`the runner got an invalid command: ${describeThrown(error)}`);
     }
-    return this.#heard(word);
+    return this.#onCommand(command);
   }
 
-  #heard(word: RunnerCommand): void {
-    if (word.kind === 'run') {
-      if (this.#prefetched.length > aheadMax) return this.#ports.endProcess('it was given more runs than it keeps');
-      if (this.#current === undefined && !this.#isTainted) void this.#perform(word);
-      else this.#prefetched.push(word);
-    } else if (this.#current?.run === word.runId) {
-      this.#current.stopped = word.reason;
-      this.#current.unit?.stop(word.reason);
-    } else if (this.#prefetched.some(({ runId }) => runId === word.runId)) {
-      this.#prefetched = this.#prefetched.filter(({ runId }) => runId !== word.runId);
-      this.#send({ ...nothing, kind: 'ended', runId: word.runId, outcome: 'cancelled', completed: 0, failed: 0 });
+  #onCommand(command: RunnerCommand): void {
+    if (command.kind === 'run') {
+      if (this.#prefetched.length > prefetchMax)
+        return this.#ports.endProcess(`the runner got more than ${prefetchMax} prefetched runs`);
+      if (this.#current === undefined && !this.#isTainted) void this.#startRun(command);
+      else this.#prefetched.push(command);
+    } else if (this.#current?.runId === command.runId) {
+      this.#current.stopReason = command.reason;
+      this.#current.unit?.stop(command.reason);
+    } else if (this.#prefetched.some(({ runId }) => runId === command.runId)) {
+      this.#prefetched = this.#prefetched.filter(({ runId }) => runId !== command.runId);
+      this.#send({ ...emptyEnd, kind: 'ended', runId: command.runId, outcome: 'cancelled', completed: 0, failed: 0 });
     }
     return undefined;
   }
 
-  async #perform(word: RunWord): Promise<void> {
-    const current: Current = { run: word.runId, unit: undefined, stopped: undefined };
+  async #startRun(command: RunCommand): Promise<void> {
+    const current: CurrentRun = { runId: command.runId, unit: undefined, stopReason: undefined };
     this.#current = current;
     try {
-      const spec = await this.#specOf(word);
+      const spec = await this.#specOf(command);
       await this.#execute(current, spec);
     } catch (error) {
-      const known = isRemusterError(error) ? error : new RemusterError('INTERNAL', describeThrown(error));
-      this.#ended(current, { outcome: 'failed', error: { code: known.code, why: known.message } });
+      const { code, message } = codedError(error);
+      this.#endRun(current, { outcome: 'failed', error: { code, message } });
     }
     this.#isTainted = current.unit?.isTainted === true;
     if (this.#isTainted) return;
     const next = this.#prefetched.shift();
-    if (next !== undefined) void this.#perform(next);
+    if (next !== undefined) void this.#startRun(next);
   }
 
-  async #execute(current: Current, spec: UnitRunSpec): Promise<void> {
-    if (current.stopped !== undefined) return this.#ended(current, { outcome: 'cancelled' });
-    const { run } = current;
+  async #execute(current: CurrentRun, spec: UnitRunSpec): Promise<void> {
+    if (current.stopReason !== undefined) return this.#endRun(current, { outcome: 'cancelled' });
+    const { runId } = current;
     const { clock } = this.#channel;
     const unit = new UnitExecution(spec, {
       clock,
       openHttp: this.#ports.openHttp,
-      say: (level, text) => this.#send({ kind: 'log', runId: run, level, text }),
+      log: (level, text) => this.#send({ kind: 'log', runId, level, text }),
     });
     current.unit = unit;
-    this.#send({ kind: 'started', runId: run });
-    const ticks = new ProgressReporter(clock, unit.run.summary, (summary) => {
+    this.#send({ kind: 'started', runId });
+    const reporter = new ProgressReporter(clock, unit.run.summary, (summary) => {
       const { iterations, failed } = unit.run.summary;
-      this.#send({ kind: 'progress', runId: run, completed: iterations - failed, failed, summary });
+      this.#send({ kind: 'progress', runId, completed: iterations - failed, failed, summary });
     });
     let end: UnitExecutionEnd;
     try {
       end = await unit.execute();
     } finally {
-      ticks.stop();
+      reporter.stop();
     }
-    return this.#ended(current, end);
+    return this.#endRun(current, end);
   }
 
-  /** Exactly once for each run. What is too large to be said is a failure that says so. */
-  #ended(current: Current, { outcome, output, found, failures, error }: UnitExecutionEnd): void {
-    const { run } = current;
+  /** Reports the end, once per run. An end that is too large to send is reported as a failure. */
+  #endRun(current: CurrentRun, { outcome, output, found, failures, error }: UnitExecutionEnd): void {
+    const { runId } = current;
     this.#current = undefined;
     const [next] = this.#prefetched;
-    // Its code is here: it begins before anything else happens, and says so.
+    // With its bundle cached the next run starts at once, and its `started` follows in the same write.
     const isMore = next !== undefined && next.code === undefined && current.unit?.isTainted !== true;
     const summary = current.unit?.run.summary;
     const failed = summary?.failed ?? 0;
@@ -148,76 +149,72 @@ export class Runner {
     try {
       const encoded = output === undefined ? undefined : encoder.encode(output);
       if ((encoded?.length ?? 0) + (failures?.length ?? 0) > jobLimits.resultBytesMax)
-        throw new RemusterError('TOO_LARGE', `results and failures are more than ${jobLimits.resultBytesMax} bytes`);
-      const word: RunnerEvent = {
+        throw new RemusterError('TOO_LARGE', `results and failures have more than ${jobLimits.resultBytesMax} bytes`);
+      const event: RunnerEvent = {
         kind: 'ended',
-        runId: run,
+        runId,
         outcome,
         completed,
         failed,
         summary: summary && encodeSummary(summary),
         output: encoded,
         code: error?.code,
-        message: error && truncateUtf8(error.why, whyBytesMax),
+        message: error && truncateUtf8(error.message, messageBytesMax),
         found,
         tainted: current.unit?.isTainted || undefined,
         failures,
       };
-      this.#send(word, isMore);
+      this.#send(event, isMore);
     } catch (thrown) {
-      const known = isRemusterError(thrown) ? thrown : new RemusterError('INTERNAL', describeThrown(thrown));
-      const message = truncateUtf8(`what it counted or gave cannot be sent: ${known.message}`, whyBytesMax);
-      this.#send({
-        ...nothing,
-        kind: 'ended',
-        runId: run,
-        outcome: 'failed',
-        completed,
-        failed,
-        code: known.code,
-        message,
-      });
+      const { code, message: reason } = codedError(thrown);
+      const message = truncateUtf8(`the summary or the results cannot be sent: ${reason}`, messageBytesMax);
+      this.#send({ ...emptyEnd, kind: 'ended', runId, outcome: 'failed', completed, failed, code, message });
     }
   }
 
-  async #specOf(word: RunWord): Promise<UnitRunSpec> {
-    const order = decodeUnitSpec(word.spec);
-    const known = this.#bundles.get(order.bundle) ?? (await this.#imported(order, word.code));
-    const facts = this.#factsOf(order.facts);
-    const defined = known.get(facts.name);
-    if (defined === undefined) throw new RemusterError('BUNDLE_INVALID', `there is no workflow "${facts.name}" in it`);
-    if (defined.facts.style !== facts.style)
-      throw new RemusterError('BUNDLE_INVALID', `the workflow "${facts.name}" is no ${facts.style} workflow`);
-    return { order, facts, defined, fence: String(word.fence ?? 0n) };
+  async #specOf(command: RunCommand): Promise<UnitRunSpec> {
+    const unit = decodeUnitSpec(command.spec);
+    const workflows = this.#bundles.get(unit.bundle) ?? (await this.#import(unit, command.code));
+    const facts = this.#factsOf(unit.facts);
+    const workflow = workflows.get(facts.name);
+    if (workflow === undefined) throw new RemusterError('BUNDLE_INVALID', `the bundle has no workflow "${facts.name}"`);
+    if (workflow.facts.style !== facts.style)
+      throw new RemusterError('BUNDLE_INVALID', `the workflow "${facts.name}" is not a ${facts.style} workflow`);
+    return { unit, facts, workflow, fence: String(command.fence ?? 0n) };
   }
 
-  async #imported(order: UnitSpec, code: Uint8Array | undefined): Promise<ReadonlyMap<string, CheckedWorkflow>> {
-    if (code === undefined) throw new RemusterError('BUNDLE_INVALID', 'its code did not come with it');
+  async #import(unit: UnitSpec, code: Uint8Array | undefined): Promise<ReadonlyMap<string, CheckedWorkflow>> {
+    if (code === undefined)
+      throw new RemusterError('BUNDLE_INVALID', 'the first run of a bundle came without its code');
     if (this.#bundles.size >= bundlesMax)
-      throw new RemusterError('CAPACITY', `a runner keeps the code of ${bundlesMax} jobs and no more`);
+      throw new RemusterError('CAPACITY', `a runner keeps at most ${bundlesMax} bundles`);
     const byName = new Map<string, CheckedWorkflow>();
     try {
-      const namespace = await this.#ports.importBundle(order.bundle, code);
+      const namespace = await this.#ports.importBundle(unit.bundle, code);
       for (const definition of exportedWorkflows(namespace)) {
-        const defined = checkedWorkflowOf(definition);
-        if (defined !== undefined) byName.set(definition.name, defined);
+        const workflow = checkedWorkflowOf(definition);
+        if (workflow !== undefined) byName.set(definition.name, workflow);
       }
     } catch (error) {
       throw new RemusterError('BUNDLE_INVALID', describeThrown(error));
     }
-    this.#bundles.set(order.bundle, byName);
+    this.#bundles.set(unit.bundle, byName);
     return byName;
   }
 
-  /** Units of one workflow come with the same facts, again and again. */
+  /** Caches the last facts: consecutive units mostly have the same ones. */
   #factsOf(text: string): WorkflowFacts {
     if (this.#facts?.text !== text) this.#facts = { text, facts: JSON.parse(text) as WorkflowFacts };
     return this.#facts.facts;
   }
 
-  #send(word: RunnerEvent, isMore = false): void {
-    this.#channel.send(runnerEventCodec.encode(word), isMore);
+  #send(event: RunnerEvent, isMore = false): void {
+    this.#channel.send(runnerEventCodec.encode(event), isMore);
   }
+}
+
+function codedError(thrown: unknown): RemusterError {
+  return isRemusterError(thrown) ? thrown : new RemusterError('INTERNAL', describeThrown(thrown));
 }
 
 const encoder = new TextEncoder();

@@ -26,7 +26,7 @@ const unfinished = 'unfinished';
 /** What was seen, in one line. */
 function read(input: Uint8Array, pieceBytes: number): string {
   const reader = new ResponseReader(limits, latin1);
-  reader.begin(false);
+  reader.reset(false);
   for (let from = 0; from < input.length; from += pieceBytes) {
     const end = reader.read(input, from, Math.min(input.length, from + pieceBytes));
     if (end < 0) continue;

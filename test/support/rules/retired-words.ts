@@ -21,6 +21,7 @@ export const cleanPaths: readonly string[] = [
   'src/placement',
   'src/registration',
   'src/registry',
+  'src/runner',
   'test/architecture',
   'test/golden',
   'test/support/consensus',
@@ -30,6 +31,7 @@ export const cleanPaths: readonly string[] = [
   'test/support/placement',
   'test/support/registration',
   'test/support/rules',
+  'test/support/runner',
 ];
 
 const theNode = 'the node by its role: owner, leader, caller, replica';

@@ -1,3 +1,4 @@
+/** HTTP servers that respond byte for byte as a test wants, and a client to test against them. */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import type { TestContext } from 'node:test';
@@ -7,7 +8,7 @@ import { LoadHttpClient } from '../../../src/runner/http/load-http-client.ts';
 import type { HttpLimits } from '../../../src/runner/http/http-limits.ts';
 import { dialSocket, latin1 } from '../../../src/runner/http/node-sockets.ts';
 
-/** A request as it came: its head, a character for each byte, and its body. */
+/** A received request: head and body, one character per byte. */
 export type ReceivedRequest = {
   readonly line: string;
   readonly head: string;
@@ -17,16 +18,16 @@ export type ReceivedRequest = {
 
 export type RawHttpServer = {
   readonly url: string;
-  readonly heard: ReceivedRequest[];
-  /** Connections that were opened, and that are open now. */
+  readonly received: ReceivedRequest[];
+  /** Connections accepted so far; `open` has those that are open now. */
   opened: number;
   readonly open: Set<Socket>;
 };
 
-/** Answers each request with what `answer` gives, byte for byte; undefined answers nothing. */
+/** Responds to each request with the bytes of `respond`; undefined sends nothing. */
 export async function rawServer(
   t: TestContext,
-  answer: (heard: ReceivedRequest, count: number) => string | undefined,
+  respond: (received: ReceivedRequest, count: number) => string | undefined,
 ): Promise<RawHttpServer> {
   const open = new Set<Socket>();
   const server = createServer((socket) => {
@@ -40,10 +41,10 @@ export async function rawServer(
       text += chunk.toString('latin1');
       for (let request = requestIn(text); request !== undefined; request = requestIn(text)) {
         text = text.slice(request.length);
-        const heard: ReceivedRequest = { ...request, socket };
-        state.heard.push(heard);
-        const words = answer(heard, state.heard.length);
-        if (words !== undefined) socket.write(words, 'latin1');
+        const received: ReceivedRequest = { ...request, socket };
+        state.received.push(received);
+        const response = respond(received, state.received.length);
+        if (response !== undefined) socket.write(response, 'latin1');
       }
     });
   });
@@ -55,7 +56,7 @@ export async function rawServer(
     await once(server, 'close');
   });
   const { port } = server.address() as AddressInfo;
-  const state: RawHttpServer = { url: `http://127.0.0.1:${port}`, heard: [], opened: 0, open };
+  const state: RawHttpServer = { url: `http://127.0.0.1:${port}`, received: [], opened: 0, open };
   return state;
 }
 
@@ -78,7 +79,7 @@ export type TestClient = {
 
 export function testClient(t: TestContext, limits: Partial<HttpLimits> = {}): TestClient {
   const ended: HttpRequestRecord[] = [];
-  const recorder = { httpEnded: (one: HttpRequestRecord) => void ended.push(one) };
+  const recorder = { recordRequest: (record: HttpRequestRecord) => void ended.push(record) };
   const client = new LoadHttpClient({ clock: systemClock(), dial: dialSocket, latin1 }, limits);
   const close = (): void => client.close();
   t.after(close);
@@ -89,9 +90,9 @@ export function responseText(body: string, status = '200 OK', headers = ''): str
   return `HTTP/1.1 ${status}\r\n${headers}content-length: ${body.length}\r\n\r\n${body}`;
 }
 
-/** A wait for what others do, with an end. */
-export async function waitUntil(what: string, isSo: () => boolean): Promise<void> {
-  for (let i = 0; !isSo(); i++) {
+/** Waits until the condition holds, for a minute at most. */
+export async function waitUntil(what: string, holds: () => boolean): Promise<void> {
+  for (let i = 0; !holds(); i++) {
     if (i > 6_000) throw new Error(`still waiting: ${what}`);
     await new Promise((resolve) => {
       setTimeout(resolve, 10);

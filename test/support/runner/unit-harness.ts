@@ -1,4 +1,4 @@
-/** What the tests of runners share: a clock that stands still until it is told, and units without a process. */
+/** Shared by tests of the runner: a clock that tests advance, fake HTTP, and units without a process. */
 import assert from 'node:assert/strict';
 import { setImmediate } from 'node:timers/promises';
 import { RemusterError } from '../../../src/base/errors.ts';
@@ -26,22 +26,22 @@ export class FakeClock implements Clock {
     return this.#timeline.after(delayMs, run);
   }
 
-  /** Time passes, event by event, until it has ended. */
+  /** Advances time, event by event, until the work has settled. */
   async during<T>(work: Promise<T>): Promise<T> {
-    let isOver = false;
-    const ended = (): void => {
-      isOver = true;
+    let isSettled = false;
+    const onSettled = (): void => {
+      isSettled = true;
     };
-    work.then(ended, ended);
+    work.then(onSettled, onSettled);
     await setImmediate();
-    while (!isOver) {
-      assert.ok(this.#timeline.step(), 'it waits for something that never comes');
+    while (!isSettled) {
+      assert.ok(this.#timeline.step(), 'the work waits, but no event is scheduled');
       await setImmediate();
     }
     return work;
   }
 
-  /** Until that moment, whoever waits. */
+  /** Advances time until that moment. */
   async until(atMs: number): Promise<void> {
     const reached = Promise.withResolvers<void>();
     this.schedule(atMs - this.nowMs(), () => reached.resolve());
@@ -53,18 +53,18 @@ export const noHttp: OpenHttp = () => {
   throw new RemusterError('FORBIDDEN', 'there is no network in this test');
 };
 
-/** Answers with the status that the path says, after 10 ms. */
+/** Responds after 10 ms with the status in the path. */
 const fakeHttp: OpenHttp = ({ clock }) => {
   const request = async (recorder: HttpRecorder, url: string): Promise<never> => {
     await new Promise<void>((resolve) => void clock.schedule(10, resolve));
     const status = Number(url.slice(1));
-    recorder.httpEnded({ durationUs: 10_000, bytesIn: 200, bytesOut: 100, ok: status > 0 && status < 400 });
-    if (status === 0) throw new RemusterError('UNREACHABLE', 'nobody is there');
+    recorder.recordRequest({ durationUs: 10_000, bytesIn: 200, bytesOut: 100, ok: status > 0 && status < 400 });
+    if (status === 0) throw new RemusterError('UNREACHABLE', 'the fake server is unreachable');
     return { status } as never;
   };
   const clientFor = (recorder: HttpRecorder): HttpClient => {
-    const ask = (url: string): Promise<never> => request(recorder, url);
-    return { get: ask, head: ask, post: ask, put: ask, patch: ask, delete: ask, request: ask };
+    const send = (url: string): Promise<never> => request(recorder, url);
+    return { get: send, head: send, post: send, put: send, patch: send, delete: send, request: send };
   };
   return { clientFor, close: () => undefined };
 };
@@ -101,7 +101,7 @@ export type TestUnit = {
   readonly unit: UnitExecution;
   readonly clock: FakeClock;
   readonly lines: string[];
-  /** Runs it to its end. */
+  /** Executes the unit to its end. */
   readonly ended: () => Promise<UnitExecutionEnd>;
 };
 
@@ -112,12 +112,12 @@ export function startTestUnit(
 ): TestUnit {
   const clock = new FakeClock();
   const lines: string[] = [];
-  const defined = checkedWorkflowOf(definition);
-  assert.ok(defined !== undefined);
+  const checked = checkedWorkflowOf(definition);
+  assert.ok(checked !== undefined);
   const facts = deriveFacts(definition, overrides);
   const unit = new UnitExecution(
-    { order: unitSpecFor(definition, changed, facts), facts, defined, fence: '7' },
-    { clock, openHttp: fakeHttp, say: (level, text) => void lines.push(`${level} ${text}`) },
+    { unit: unitSpecFor(definition, changed, facts), facts, workflow: checked, fence: '7' },
+    { clock, openHttp: fakeHttp, log: (level, text) => void lines.push(`${level} ${text}`) },
   );
   return { unit, clock, lines, ended: () => clock.during(unit.execute()) };
 }
