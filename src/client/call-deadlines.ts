@@ -1,5 +1,6 @@
 /**
- * Turns the timeouts of a call into two moments: its deadline and the end of retries. Both are fixed when the call starts.
+ * Turns the timeouts of a call into two moments: its deadline and the end of retries. Both are fixed when the call
+ * starts.
  */
 import { RemusterError } from '../base/errors.ts';
 import type { CallOptions } from '../containers/module.ts';

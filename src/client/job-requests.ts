@@ -1,4 +1,6 @@
-/** Job requests to the managers through any node, and the upload of bundles before their first use. All are idempotent. */
+/**
+ * Job requests to the managers through any node, and the upload of bundles before their first use. All are idempotent.
+ */
 import { type ErrorCode, type RemusterError, isRemusterError } from '../base/errors.ts';
 import type { Message } from '../messages/catalogue.ts';
 import type { JobVerb } from '../messages/jobs.ts';

@@ -1,6 +1,6 @@
 /**
- * Handle of one job: progress, result, report, cancel. Holds no state of the job, which runs without it; any session can
- * open a handle by id.
+ * Handle of one job: progress, result, report, cancel. Holds no state of the job, which runs without it; any session
+ * can open a handle by id.
  */
 import { RemusterError } from '../base/errors.ts';
 import {

@@ -1,6 +1,6 @@
 /**
- * The container calls of one session, at most 10,000 at a time: assigns call ids, runs each call to its end, and cancels
- * all when the session closes.
+ * The container calls of one session, at most 10,000 at a time: assigns call ids, runs each call to its end, and
+ * cancels all when the session closes.
  */
 import { RemusterError, toPromise } from '../base/errors.ts';
 import { type CallId, parseCallId } from '../base/ids.ts';

@@ -13,7 +13,9 @@ import { addressKey } from './server-list.ts';
 
 export type ResultStream = { readonly items: AsyncIterable<unknown>; cancel(error: RemusterError): void };
 
-/** The call was not started, its container moved, or the connection broke. Streaming methods only read: a retry is safe. */
+/**
+ * The call was not started, its container moved, or the connection broke. Streaming methods only read: a retry is safe.
+ */
 const retryable: readonly ErrorCode[] = [
   'CANCELLED',
   'DRAINED',

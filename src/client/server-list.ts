@@ -1,6 +1,6 @@
 /**
- * The nodes that a client tries, in order. Stays with one node while it replies; never drops a configured address. Sends
- * nothing.
+ * The nodes that a client tries, in order. Stays with one node while it replies; never drops a configured address.
+ * Sends nothing.
  */
 import { assert } from '../base/assert.ts';
 import type { Address } from '../base/ports.ts';

@@ -46,8 +46,8 @@ export type ClusterSession = {
   /** Deletes the pool with all its state. UNKNOWN_POOL if it does not exist. */
   deletePool(name: string): Promise<void>;
   /**
-   * Submits the workflows that a file exports. Resolves when the managers have recorded the job, which then runs without
-   * this session. Without an `idempotencyKey` each call is a new job.
+   * Submits the workflows that a file exports. Resolves when the managers have recorded the job, which then runs
+   * without this session. Without an `idempotencyKey` each call is a new job.
    */
   submit(what: string | PreparedJob, options?: SubmitOptions): Promise<Job>;
   /** Submits and waits for the end; a short job needs one request. */

@@ -40,7 +40,9 @@ const bands = [
   { below: 0.4, band: 'imbalanced' },
 ] as const;
 
-/** With fewer containers per node, one of them is so large a share that 'severely imbalanced' would be a false alarm. */
+/**
+ * With fewer containers per node, one of them is so large a share that 'severely imbalanced' would be a false alarm.
+ */
 const containersPerNodeMin = 4;
 
 export type BalanceBand = (typeof bands)[number]['band'] | 'severely imbalanced';

@@ -1,8 +1,8 @@
 /**
  * Gives a node that joined or was activated its share of containers:
  *
- *   - An active node that has owned no container for `settleMs`, and whose owning some would make the load more even, is
- *     marked as new. The mark is in the registry, so the next leader continues.
+ *   - An active node that has owned no container for `settleMs` is marked as new if a move to it would make the load more
+ *     even. The mark is in the registry, so the next leader continues.
  *   - While a node is marked, one container after the other moves to it, from the most loaded nodes, with the cause
  *     `spread`: within the hourly move budget, none of the blacklist. The cooldown does not apply: it prevents
  *     containers from moving back and forth, and no container moves away from a marked node.

@@ -1,6 +1,6 @@
 /**
- * Options and presets of rebalancing, the blacklist, and the hourly budget of automatic moves. Containers move without a
- * request only in the mode `automatic`; a new worker gets its share unless the mode is `off`.
+ * Options and presets of rebalancing, the blacklist, and the hourly budget of automatic moves. Containers move without
+ * a request only in the mode `automatic`; a new worker gets its share unless the mode is `off`.
  */
 import type { BalanceStrategy } from '../plans/load-score.ts';
 

@@ -1,6 +1,6 @@
 /**
- * Moves, drains and marks of new nodes, each as one guarded transaction. The guards compare everything the decision rests
- * on: the container record, registration and state of the destination, and the fence of the leader at
+ * Moves, drains and marks of new nodes, each as one guarded transaction. The guards compare everything the decision
+ * rests on: the container record, registration and state of the destination, and the fence of the leader at
  * `/cluster/assigner`. So a superseded leader is refused, of two racing leaders at most one succeeds, and a resent
  * transaction is executed once.
  */

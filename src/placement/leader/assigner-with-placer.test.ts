@@ -1,7 +1,7 @@
 /**
- * Assigner and placer together, on nodes that open, replicate and hand over containers: drains and balancing of new nodes
- * end with every container served. The test cluster checks at each step that fences grow and that no acknowledged write
- * is lost.
+ * Assigner and placer together, on nodes that open, replicate and hand over containers: drains and balancing of new
+ * nodes end with every container served. The test cluster checks at each step that fences grow and that no acknowledged
+ * write is lost.
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';

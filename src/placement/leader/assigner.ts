@@ -1,10 +1,11 @@
 /**
  * The machine of the leader that drains nodes and balances load by starting moves. It decides from the registry alone:
  *
- *   elected -> load the view -> write the own fence to /cluster/assigner -> task after task, each one guarded transaction
+ *   elected -> load the view -> write the own fence to /cluster/assigner -> tasks, each one guarded transaction
  *
- * A leader that sees a higher fence there is superseded and stops. It keeps only the tasks in flight, so the next leader
- * continues at the same point and repeats nothing. With a stale view or a lost reply it tries again: the guards decide.
+ * A leader that sees a higher fence there is superseded and stops. It keeps only the tasks in flight, so the next
+ * leader continues at the same point and repeats nothing. With a stale view or a lost reply it tries again: the guards
+ * decide.
  */
 import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import { type Outcome, RemusterError } from '../../base/errors.ts';
@@ -112,7 +113,7 @@ export class Assigner {
   #onInput(nowMs: number, input: AssignerInput): void {
     switch (input.kind) {
       case 'elected':
-        this.#stepDown('loading', 'another leadership began');
+        this.#stepDown('loading', 'a new leadership has started');
         this.#fence = input.fence;
         this.#fenceBytes = new TextEncoder().encode(String(input.fence));
         this.#effects.push({ kind: 'watch' });

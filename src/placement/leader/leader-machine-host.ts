@@ -1,6 +1,6 @@
 /**
- * Runs a machine of the leader: feeds it leadership, the content of `/cluster/` and transaction results, and returns its
- * replies to callers. Starts no transaction after this node has lost its leader lease.
+ * Runs a machine of the leader: feeds it leadership, the content of `/cluster/` and transaction results, and returns
+ * its replies to callers. Starts no transaction after this node has lost its leader lease.
  */
 import { unreachable } from '../../base/assert.ts';
 import { type Done, type Outcome, failure } from '../../base/errors.ts';

@@ -25,7 +25,7 @@ export class PendingTakeovers {
   onTaskStarted(nowMs: number, { name, task }: RunningTask): void {
     if (task.kind !== 'change' || task.change.previousOwner === undefined || this.#open.has(name)) return;
     const from = task.change.previousOwner;
-    this.#open.set(name, { from, modRevision: task.change.placed.modRevision });
+    this.#open.set(name, { from, modRevision: task.change.container.modRevision });
     this.#leases.blockGrants(nowMs, from.node, from.generation);
   }
 

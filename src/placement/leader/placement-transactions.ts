@@ -22,9 +22,9 @@ export function updateContainerTransaction(
   view: PlacementView,
   change: ContainerUpdate,
 ): RegistryTransaction {
-  const { placed, next, receivers } = change;
-  const key = containerKey(placed.pool, placed.number);
-  const compare = [leads(fence), unchanged(key, placed.modRevision), ...unchangedNodes(view, receivers)];
+  const { container, next, receivers } = change;
+  const key = containerKey(container.pool, container.number);
+  const compare = [leads(fence), unchanged(key, container.modRevision), ...unchangedNodes(view, receivers)];
   // A refused leader learns the present record.
   const otherwise = [{ kind: 'read', range: onlyKey(key), limit: 1 }] as const;
   return { compare, then: [put(key, encodeContainer(next))], otherwise };

@@ -238,7 +238,7 @@ export class Placer {
     const atMs = nowMs + this.#retryDelayMs(refusals);
     // A change of the pool may have been seen and skipped while this task was in flight.
     if (task.kind !== 'numbers')
-      this.#queue.enqueuePoolAt(task.kind === 'change' ? task.change.placed.pool : task.pool.name, atMs);
+      this.#queue.enqueuePoolAt(task.kind === 'change' ? task.change.container.pool : task.pool.name, atMs);
     if (task.kind === 'change' || task.kind === 'numbers') this.#queue.enqueueAt(name, atMs);
   }
 
@@ -261,7 +261,7 @@ export class Placer {
   #requeue({ name, task }: RunningTask): void {
     if (task.kind === 'change') {
       this.#queue.enqueue(name);
-      this.#queue.enqueuePool(task.change.placed.pool);
+      this.#queue.enqueuePool(task.change.container.pool);
     } else if (task.kind === 'numbers') this.#nodeChanges.allNumbered = false;
     else this.#queue.enqueuePool(task.pool.name);
   }
@@ -274,7 +274,7 @@ export class Placer {
     }
     const change = planRequestedMove(this.#context(nowMs, this.#view), request);
     if (change instanceof RemusterError) return refuse(change);
-    if (this.#tasks.has(change.placed.fullName)) {
+    if (this.#tasks.has(change.container.fullName)) {
       return refuse(new RemusterError('PRECONDITION', 'another change of the container is under way', 'no'));
     }
     this.#start(nowMs, this.#view, { kind: 'change', change, call });
@@ -309,7 +309,7 @@ export class Placer {
       if (task === 'wait') this.#queue.blockPool(name);
       else if (task?.kind === 'roll') {
         const { change } = task;
-        if (!this.#tasks.has(change.placed.fullName))
+        if (!this.#tasks.has(change.container.fullName))
           this.#start(nowMs, view, { kind: 'change', change, call: undefined });
       } else if (task !== undefined) this.#start(nowMs, view, task);
     }
@@ -320,10 +320,10 @@ export class Placer {
     while (this.#tasks.size < this.#options.transactionsMax) {
       const name = this.#queue.nextContainer(nowMs);
       if (name === undefined) return;
-      const placed = view.containers.get(name);
-      this.#takeovers.onRecordSeen(name, placed?.modRevision);
-      if (placed === undefined || this.#tasks.has(name)) continue;
-      const plan = planContainer(this.#context(nowMs, view), placed);
+      const container = view.containers.get(name);
+      this.#takeovers.onRecordSeen(name, container?.modRevision);
+      if (container === undefined || this.#tasks.has(name)) continue;
+      const plan = planContainer(this.#context(nowMs, view), container);
       if (plan.change === undefined) this.#queue.defer(name, plan);
       else if (plan.change.isRepair && this.#freeRepairs(nowMs, view) === 0) this.#queue.blockOnRepair(name);
       else this.#start(nowMs, view, { kind: 'change', change: plan.change, call: undefined });

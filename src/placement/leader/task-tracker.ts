@@ -139,7 +139,7 @@ export function poolTaskKey(pool: string): string {
 }
 
 function nameOf(task: PlacementTask): string {
-  if (task.kind === 'change') return task.change.placed.fullName;
+  if (task.kind === 'change') return task.change.container.fullName;
   return task.kind === 'numbers' ? task.kind : poolTaskKey(task.pool.name);
 }
 

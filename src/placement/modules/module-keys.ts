@@ -1,6 +1,6 @@
 /**
- * Builds and parses keys under `/modules/`, `/module-parts/` and `/modules-loaded/`. Code has its own prefix, so a watch
- * of the records carries no code.
+ * Builds and parses keys under `/modules/`, `/module-parts/` and `/modules-loaded/`. Code has its own prefix, so a
+ * watch of the records carries no code.
  *
  *   /modules/{name}                          the deployed versions
  *   /module-parts/{name}/{version}/{part}    the code of a version, in parts; 8 digits keep the versions in order

@@ -1,6 +1,6 @@
 /**
- * Creates, deletes, lists, shows and explains pools, on any node. Writes pool records only; the placer creates, moves and
- * removes containers.
+ * Creates, deletes, lists, shows and explains pools, on any node. Writes pool records only; the placer creates, moves
+ * and removes containers.
  */
 import { type Done, type Outcome, RemusterError, failure, isRemusterError, success } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';

@@ -1,4 +1,6 @@
-/** Pools and containers as the CLI and the HTTP API show them: names instead of node ids, null for missing values. Pure. */
+/**
+ * Pools and containers as the CLI and the HTTP API show them: names instead of node ids, null for missing values. Pure.
+ */
 import type { NodeId } from '../../base/ids.ts';
 import type { ClusterView } from '../state/cluster-view.ts';
 import type { ContainerMove, ContainerRecord, PoolDurability, PoolRecord } from '../state/container-records.ts';

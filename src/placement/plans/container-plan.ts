@@ -8,23 +8,23 @@ import { isWaitingForReplicaNote, planHandover, planOpening, planRecovery } from
 import type { PlacementContainer } from '../state/placement-view.ts';
 import { type ContainerPlan, type PlanningContext, nothingToDo } from './planning-context.ts';
 
-export function planContainer(context: PlanningContext, placed: PlacementContainer): ContainerPlan {
+export function planContainer(context: PlanningContext, container: PlacementContainer): ContainerPlan {
   const { view, leases, nowMs } = context;
-  const pool = view.pools.get(placed.pool)?.record;
+  const pool = view.pools.get(container.pool)?.record;
   if (pool?.state !== 'active') return nothingToDo;
-  const { record } = placed;
+  const { record } = container;
   const { owner, move } = record;
-  if (move?.step === 'handed') return planHandover(context, pool, placed);
+  if (move?.step === 'handed') return planHandover(context, pool, container);
   const leaseStatus = owner === undefined ? 'expired' : leases.status(nowMs, owner.node, owner.generation);
-  if (owner === undefined || leaseStatus === 'expired') return planRecovery(context, pool, placed);
-  if (record.phase === 'opening') return planOpening(context, pool, placed);
-  if (move !== undefined) return planMove(context, pool, placed, move);
+  if (owner === undefined || leaseStatus === 'expired') return planRecovery(context, pool, container);
+  if (record.phase === 'opening') return planOpening(context, pool, container);
+  if (move !== undefined) return planMove(context, pool, container, move);
   if (leaseStatus !== 'valid') return nothingToDo;
   // The owner has returned before another node had to take over.
   if (isWaitingForReplicaNote(record.note)) {
     const next = { ...record, note: '' };
-    return { change: { placed, next, receivers: [], previousOwner: undefined, isRepair: false, events: [] } };
+    return { change: { container, next, receivers: [], previousOwner: undefined, isRepair: false, events: [] } };
   }
-  if (view.nodes.get(owner.node)?.mode === 'drained') return planEvacuation(context, pool, placed);
-  return planReplicas(context, pool, placed);
+  if (view.nodes.get(owner.node)?.mode === 'drained') return planEvacuation(context, pool, container);
+  return planReplicas(context, pool, container);
 }

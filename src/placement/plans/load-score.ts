@@ -3,11 +3,11 @@
  *
  *   fair      owned containers
  *   weighted  owned containers divided by the capacity of the node
- *   balanced  containers 0.3, CPU 0.3, memory 0.2, throughput 0.2, each relative to the mean of the nodes; `fair` unless
- *             every node has a report
+ *   balanced  containers 0.3, CPU 0.3, memory 0.2, throughput 0.2, each relative to the mean of the nodes; equals
+ *             `fair` unless every node has a report
  *
- * `balanced` leaves out a factor in which the nodes hardly differ, and the others share its weight: otherwise the memory
- * that every process needs would hide an idle node.
+ * `balanced` leaves out a factor in which the nodes hardly differ, and the others share its weight: otherwise the
+ * memory that every process needs would hide an idle node.
  */
 import { unreachable } from '../../base/assert.ts';
 import type { NodeId } from '../../base/ids.ts';

@@ -1,6 +1,6 @@
 /**
- * How a move starts, advances and is cancelled. While it can be cancelled, the owner keeps serving; a handed container is
- * never taken back. Pure.
+ * How a move starts, advances and is cancelled. While it can be cancelled, the owner keeps serving; a handed container
+ * is never taken back. Pure.
  *
  *   copying --the destination is in the ISR--> handing --the owner has drained its calls--> handed --> another owner
  *      |                                          |
@@ -41,44 +41,53 @@ export type ContainerMoveRequest = {
 export function planMove(
   context: PlanningContext,
   pool: PoolRecord,
-  placed: PlacementContainer,
+  container: PlacementContainer,
   move: ContainerMove,
 ): ContainerPlan {
   const { nowMs, options, view } = context;
   const target = view.nodes.get(move.to);
   if (target === undefined || !isActiveNode(target))
-    return cancel(view, placed, move, 'it is no longer an active node');
+    return cancel(view, container, move, 'it is no longer an active node');
   if (leaseStatusOf(context, target) === 'expired')
-    return cancel(view, placed, move, 'its serving lease has expired (dead, cut off or restarting)');
+    return cancel(view, container, move, 'its serving lease has expired (dead, cut off or restarting)');
   const maxMs = move.step === 'copying' ? options.copyingMsMax : options.handingMsMax;
-  const dueMs = placed.sinceMs + maxMs;
-  const isReady = move.step === 'copying' && isInSync(context, pool, placed.record, move.to);
+  const dueMs = container.sinceMs + maxMs;
+  const isReady = move.step === 'copying' && isInSync(context, pool, container.record, move.to);
   if (isReady && hasValidLease(context, target)) {
-    const next = { ...placed.record, move: { ...move, step: 'handing' as const } };
-    return { change: { placed, next, receivers: [move.to], previousOwner: undefined, isRepair: false, events: [] } };
+    const next = { ...container.record, move: { ...move, step: 'handing' as const } };
+    return { change: { container, next, receivers: [move.to], previousOwner: undefined, isRepair: false, events: [] } };
   }
-  if (nowMs >= dueMs) return cancel(view, placed, move, `${move.step} took longer than ${maxMs} ms`);
+  if (nowMs >= dueMs) return cancel(view, container, move, `${move.step} took longer than ${maxMs} ms`);
   return { dueMs };
 }
 
 /** The container stays with its owner. The note outlives the move, so it names the destination and the reason. */
-function cancel(view: PlacementView, placed: PlacementContainer, move: ContainerMove, reason: string): ContainerPlan {
+function cancel(
+  view: PlacementView,
+  container: PlacementContainer,
+  move: ContainerMove,
+  reason: string,
+): ContainerPlan {
   const note = `the move to ${view.nameOf(move.to)} was cancelled: ${reason}`;
-  const next = { ...placed.record, move: undefined, note };
-  const events = [containerEventOf(placed, 'container.moveCancelled', move.to, reason)];
-  return { change: { placed, next, receivers: [], previousOwner: undefined, isRepair: false, events } };
+  const next = { ...container.record, move: undefined, note };
+  const events = [containerEventOf(container, 'container.moveCancelled', move.to, reason)];
+  return { change: { container, next, receivers: [], previousOwner: undefined, isRepair: false, events } };
 }
 
 /** A drained node owns a container only if no other node could: it moves away as soon as another node is eligible. */
-export function planEvacuation(context: PlanningContext, pool: PoolRecord, placed: PlacementContainer): ContainerPlan {
-  const { record } = placed;
+export function planEvacuation(
+  context: PlanningContext,
+  pool: PoolRecord,
+  container: PlacementContainer,
+): ContainerPlan {
+  const { record } = container;
   if (hasUncertainNodes(context)) return blockedOnNodes;
   const syncRank = (node: PlacementNode): number => (isInSync(context, pool, record, node.id) ? 0 : 1);
   const byOwned = byLoad((node) => ownerLoad(context, node));
   const [to] = eligibleNodes(context)
     .filter(({ id }) => id !== record.owner?.node)
     .toSorted((a, b) => syncRank(a) - syncRank(b) || byOwned(a, b));
-  return to === undefined ? blockedOnNodes : { change: { ...startOfMove(placed, to.id, 'drain'), isRepair: true } };
+  return to === undefined ? blockedOnNodes : { change: { ...startOfMove(container, to.id, 'drain'), isRepair: true } };
 }
 
 /** The update that starts the move, or the error that refuses it. */
@@ -89,19 +98,19 @@ export function planRequestedMove(
   const { view, leases, nowMs } = context;
   const pool = view.pools.get(request.pool);
   if (pool?.record === undefined) return new RemusterError('UNKNOWN_POOL', `there is no pool ${request.pool}`);
-  const placed = pool.containers.get(request.container);
-  if (placed === undefined) {
+  const container = pool.containers.get(request.container);
+  if (container === undefined) {
     return new RemusterError('UNKNOWN_CONTAINER', `pool ${request.pool} has no container ${request.container}`);
   }
   const refused = (why: string): RemusterError => new RemusterError('PRECONDITION', why, 'no');
-  const { owner, move, phase } = placed.record;
+  const { owner, move, phase } = container.record;
   if (pool.record.state !== 'active') return refused(`pool ${pool.name} is being deleted`);
   if (move !== undefined) return refused(`it is already moving to ${view.nameOf(move.to)}`);
   const isExpired = owner === undefined || leases.status(nowMs, owner.node, owner.generation) === 'expired';
   if (phase !== 'serving' || isExpired) return refused('it is not being served at this moment');
   if (owner.node === request.to) return refused(`${view.nameOf(owner.node)} owns it already`);
   const why = whyNotEligible(context, request.to);
-  return why === undefined ? startOfMove(placed, request.to, request.cause) : refused(why);
+  return why === undefined ? startOfMove(container, request.to, request.cause) : refused(why);
 }
 
 function whyNotEligible(context: PlanningContext, id: NodeId): string | undefined {
@@ -113,10 +122,10 @@ function whyNotEligible(context: PlanningContext, id: NodeId): string | undefine
   return hasValidLease(context, node) ? undefined : `${node.name} does not answer`;
 }
 
-function startOfMove(placed: PlacementContainer, to: NodeId, cause: ContainerMove['cause']): ContainerUpdate {
-  const { record } = placed;
+function startOfMove(container: PlacementContainer, to: NodeId, cause: ContainerMove['cause']): ContainerUpdate {
+  const { record } = container;
   const copies = record.copies.includes(to) ? record.copies : [...record.copies, to];
   const next = { ...record, copies, move: { to, cause, step: 'copying' as const }, note: '' };
-  const events = [containerEventOf(placed, 'container.moving', to, cause)];
-  return { placed, next, receivers: [to], previousOwner: undefined, isRepair: false, events };
+  const events = [containerEventOf(container, 'container.moving', to, cause)];
+  return { container, next, receivers: [to], previousOwner: undefined, isRepair: false, events };
 }

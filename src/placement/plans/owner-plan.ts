@@ -25,27 +25,27 @@ import {
 } from './planning-context.ts';
 
 /** For a container whose owner has no serving lease, or that has no owner. */
-export function planRecovery(context: PlanningContext, pool: PoolRecord, placed: PlacementContainer): ContainerPlan {
-  const { record } = placed;
+export function planRecovery(context: PlanningContext, pool: PoolRecord, container: PlacementContainer): ContainerPlan {
+  const { record } = container;
   const { owner } = record;
   // An owner that dies while it opens the container may have died because of it.
   const failures = record.phase === 'opening' && owner !== undefined ? record.failures + 1 : 0;
-  const dueMs = failures > 1 ? placed.sinceMs + retryMs(context, failures) : 0;
+  const dueMs = failures > 1 ? container.sinceMs + retryMs(context, failures) : 0;
   if (context.nowMs < dueMs) return { dueMs };
-  if (hasNeverServed(record)) return planInit(context, pool, placed, failures, 'its node is gone');
-  const node = bestReplica(context, pool, placed, failures > 1);
-  if (node === undefined) return planWithoutReplica(context, pool, placed);
+  if (hasNeverServed(record)) return planInit(context, pool, container, failures, 'its node is gone');
+  const node = bestReplica(context, pool, container, failures > 1);
+  if (node === undefined) return planWithoutReplica(context, pool, container);
   const isBack = node.id === owner?.node;
   const reason = isBack ? `${node.name} is back` : `${nodeName(context, owner?.node)} is gone`;
   const opening: ActivationReason = isBack && pool.restart ? 'restart' : 'recover';
-  const next = withOwner(context, pool, placed, node, { opening, failures, note: reason });
-  const events = [containerEventOf(placed, 'container.recovered', node.id, reason)];
-  return { change: { placed, next, receivers: [node.id], previousOwner: owner, isRepair: false, events } };
+  const next = withOwner(context, pool, container, node, { opening, failures, note: reason });
+  const events = [containerEventOf(container, 'container.recovered', node.id, reason)];
+  return { change: { container, next, receivers: [node.id], previousOwner: owner, isRepair: false, events } };
 }
 
 /** For an owner with a serving lease that has not opened the container yet. */
-export function planOpening(context: PlanningContext, pool: PoolRecord, placed: PlacementContainer): ContainerPlan {
-  const { record, sinceMs } = placed;
+export function planOpening(context: PlanningContext, pool: PoolRecord, container: PlacementContainer): ContainerPlan {
+  const { record, sinceMs } = container;
   const { options, nowMs } = context;
   const hasFailed = record.failures > (record.failuresBefore ?? 0);
   const dueMs = sinceMs + (hasFailed ? retryMs(context, record.failures) : options.openDeadlineMs);
@@ -57,39 +57,40 @@ export function planOpening(context: PlanningContext, pool: PoolRecord, placed: 
   if (node === undefined || (!hasFailed && node.id === record.owner?.node))
     return hasNeverServed(record) ? blockedOnNodes : nothingToDo;
   const needsAttention = failures >= options.failuresAlarm;
-  const events = [containerEventOf(placed, 'container.recoveryFailed', node.id, why, needsAttention)];
+  const events = [containerEventOf(container, 'container.recoveryFailed', node.id, why, needsAttention)];
   const opening = record.opening === 'restart' && node.id !== record.owner?.node ? 'recover' : record.opening;
   const note = `${nodeName(context, record.owner?.node)} could not open it: ${why}`;
-  const next = withOwner(context, pool, placed, node, { opening, failures, note });
-  return { change: { placed, next, receivers: [node.id], previousOwner: undefined, isRepair: false, events } };
+  const next = withOwner(context, pool, container, node, { opening, failures, note });
+  return { change: { container, next, receivers: [node.id], previousOwner: undefined, isRepair: false, events } };
 }
 
 /** For a move at `handed`: the destination becomes owner, or another replica with the state if it is not available. */
-export function planHandover(context: PlanningContext, pool: PoolRecord, placed: PlacementContainer): ContainerPlan {
-  const { record } = placed;
+export function planHandover(context: PlanningContext, pool: PoolRecord, container: PlacementContainer): ContainerPlan {
+  const { record } = container;
   const target = context.view.nodes.get(record.move?.to as NodeId);
   if (target !== undefined && isActiveNode(target) && isInSync(context, pool, record, target.id)) {
     const leaseStatus = leaseStatusOf(context, target);
-    if (leaseStatus === 'valid') return { change: handOver(context, pool, placed, target, record.move?.cause ?? '') };
+    if (leaseStatus === 'valid')
+      return { change: handOver(context, pool, container, target, record.move?.cause ?? '') };
     if (leaseStatus === 'uncertain') return nothingToDo;
   }
-  const node = bestReplica(context, pool, placed, false);
-  if (node === undefined) return planWithoutReplica(context, pool, placed);
-  return { change: handOver(context, pool, placed, node, `${nodeName(context, record.move?.to)} is not available`) };
+  const node = bestReplica(context, pool, container, false);
+  if (node === undefined) return planWithoutReplica(context, pool, container);
+  return { change: handOver(context, pool, container, node, `${nodeName(context, record.move?.to)} is not available`) };
 }
 
 function handOver(
   context: PlanningContext,
   pool: PoolRecord,
-  placed: PlacementContainer,
+  container: PlacementContainer,
   node: PlacementNode,
   reason: string,
 ): ContainerUpdate {
-  const next = withOwner(context, pool, placed, node, { opening: 'migrate', failures: 0, note: reason });
-  const copies = replicasAfterMove(context, pool, placed.record, node.id);
-  const events = [containerEventOf(placed, 'container.migrated', node.id, reason)];
+  const next = withOwner(context, pool, container, node, { opening: 'migrate', failures: 0, note: reason });
+  const copies = replicasAfterMove(context, pool, container.record, node.id);
+  const events = [containerEventOf(container, 'container.migrated', node.id, reason)];
   const record = { ...next, copies, inSync: next.inSync.filter((instance) => copies.includes(instance.node)) };
-  return { placed, next: record, receivers: [node.id], previousOwner: undefined, isRepair: false, events };
+  return { container, next: record, receivers: [node.id], previousOwner: undefined, isRepair: false, events };
 }
 
 /** The former owner stays if it is needed. No replica leaves before enough others are in sync. */
@@ -114,20 +115,20 @@ function replicasAfterMove(
 }
 
 /** No ISR member is available. The container is reconciled again when one of its nodes changes. */
-function planWithoutReplica(context: PlanningContext, pool: PoolRecord, placed: PlacementContainer): ContainerPlan {
-  const { record } = placed;
+function planWithoutReplica(context: PlanningContext, pool: PoolRecord, container: PlacementContainer): ContainerPlan {
+  const { record } = container;
   const { view } = context;
   const isLost = record.inSync.every((instance) => isLostInMemory(context, instance));
   if (pool.durability === 'memory' && isLost) {
-    return planInit(context, pool, placed, 0, 'its state was in memory, and all nodes that had it are gone');
+    return planInit(context, pool, container, 0, 'its state was in memory, and all nodes that had it are gone');
   }
   // One event for one wait, also after a change of leader.
   if (isWaitingForReplicaNote(record.note)) return nothingToDo;
   const names = record.inSync.map(({ node }) => view.nameOf(node)).toSorted();
   const note = `${waitingForReplica}${names.join(' or ')}`;
-  const events = [containerEventOf(placed, 'container.waiting', undefined, note)];
+  const events = [containerEventOf(container, 'container.waiting', undefined, note)];
   return {
-    change: { placed, next: { ...record, note }, receivers: [], previousOwner: undefined, isRepair: false, events },
+    change: { container, next: { ...record, note }, receivers: [], previousOwner: undefined, isRepair: false, events },
   };
 }
 
@@ -147,22 +148,29 @@ export function isWaitingForReplicaNote(note: string): boolean {
 function planInit(
   context: PlanningContext,
   pool: PoolRecord,
-  placed: PlacementContainer,
+  container: PlacementContainer,
   failures: number,
   reason: string,
 ): ContainerPlan {
   if (hasUncertainNodes(context)) return blockedOnNodes;
   const nodes = eligibleNodes(context).toSorted(byLoad((node) => ownerLoad(context, node)));
-  const node = failures > 1 ? nextInTurn(nodes, placed.record.owner?.node) : nodes[0];
+  const node = failures > 1 ? nextInTurn(nodes, container.record.owner?.node) : nodes[0];
   if (node === undefined) return blockedOnNodes;
   const others = nodes.filter((other) => other !== node).toSorted(byLoad((other) => replicaLoad(context, other)));
   const copies = [node, ...others].slice(0, Math.max(1, pool.copies)).map(({ id }) => id);
-  const record = withOwner(context, pool, placed, node, { opening: 'init', failures, note: reason });
+  const record = withOwner(context, pool, container, node, { opening: 'init', failures, note: reason });
   const inSync = [{ node: node.id, generation: currentGeneration(context, node) }];
-  const events = [containerEventOf(placed, 'container.assigned', node.id, reason)];
-  const previousOwner = placed.record.owner;
+  const events = [containerEventOf(container, 'container.assigned', node.id, reason)];
+  const previousOwner = container.record.owner;
   return {
-    change: { placed, next: { ...record, copies, inSync }, receivers: copies, previousOwner, isRepair: false, events },
+    change: {
+      container,
+      next: { ...record, copies, inSync },
+      receivers: copies,
+      previousOwner,
+      isRepair: false,
+      events,
+    },
   };
 }
 

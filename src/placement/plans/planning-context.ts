@@ -72,7 +72,7 @@ export type PlacementContainerEvent = {
 
 /** One change of the record of one container. */
 export type ContainerUpdate = {
-  readonly placed: PlacementContainer;
+  readonly container: PlacementContainer;
   readonly next: ContainerRecord;
   /** Nodes that get the container or a replica: the transaction compares their registration and mode. */
   readonly receivers: readonly NodeId[];
@@ -153,12 +153,12 @@ export function firstFence({ fence, view }: PlanningContext): Fence {
 }
 
 export function containerEventOf(
-  placed: PlacementContainer,
+  container: PlacementContainer,
   kind: PlacementContainerEvent['kind'],
   node: NodeId | undefined,
   reason: string,
   needsAttention = false,
 ): PlacementContainerEvent {
-  const { pool, number: container, record } = placed;
-  return { kind, pool, container, node, from: record.owner?.node, reason, needsAttention };
+  const { pool, number, record } = container;
+  return { kind, pool, container: number, node, from: record.owner?.node, reason, needsAttention };
 }

@@ -1,6 +1,6 @@
 /**
- * The next task of a whole pool: create missing containers, delete containers, or roll them to its module version one by
- * one. Each task is one transaction. Pure.
+ * The next task of a whole pool: create missing containers, delete containers, or roll them to its module version one
+ * by one. Each task is one transaction. Pure.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { PlacementNode, PlacementPool, PlacementView } from '../state/placement-view.ts';
@@ -127,14 +127,14 @@ function roll(context: PlanningContext, pool: PlacementPool, record: PoolRecord)
     if (failures > 0 || isUnderWay) return 'wait';
   }
   for (const number of pool.behind) {
-    const placed = pool.containers.get(number);
-    const owner = placed?.record.owner;
-    if (placed === undefined || owner === undefined || placed.record.phase !== 'serving') continue;
-    if (placed.record.move !== undefined) continue;
+    const container = pool.containers.get(number);
+    const owner = container?.record.owner;
+    if (container === undefined || owner === undefined || container.record.phase !== 'serving') continue;
+    if (container.record.move !== undefined) continue;
     if (leases.status(nowMs, owner.node, owner.generation) !== 'valid') continue;
     const next: ContainerRecord = {
-      ...placed.record,
-      fence: nextFence(context, placed.record.fence),
+      ...container.record,
+      fence: nextFence(context, container.record.fence),
       opening: 'restart',
       phase: 'opening',
       moduleVersion: record.moduleVersion,
@@ -142,7 +142,7 @@ function roll(context: PlanningContext, pool: PlacementPool, record: PoolRecord)
       failuresBefore: 0,
       note: `version ${record.moduleVersion} of the module`,
     };
-    const change = { placed, next, receivers: [], previousOwner: undefined, isRepair: false, events: [] };
+    const change = { container, next, receivers: [], previousOwner: undefined, isRepair: false, events: [] };
     return { kind: 'roll', change };
   }
   return 'wait';

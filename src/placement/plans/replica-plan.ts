@@ -24,15 +24,15 @@ type ReplicaFate =
   | { readonly kind: 'dead' | 'leaves' };
 
 /** For a container that is served by its owner and does not move. */
-export function planReplicas(context: PlanningContext, pool: PoolRecord, placed: PlacementContainer): ContainerPlan {
-  const { record } = placed;
+export function planReplicas(context: PlanningContext, pool: PoolRecord, container: PlacementContainer): ContainerPlan {
+  const { record } = container;
   const owner = record.owner?.node;
   if (owner === undefined) return nothingToDo;
   const others = record.copies.filter((id) => id !== owner);
   const fates = new Map(others.map((id) => [id, fateOf(context, id)]));
   const staying = others.filter((id) => fates.get(id)?.kind === 'stays');
   const missing = pool.copies - 1 - staying.length;
-  const staleTimes = staying.map((id) => staleMs(context, pool, placed, id));
+  const staleTimes = staying.map((id) => staleMs(context, pool, container, id));
   const isStale = staleTimes.some((ms) => context.nowMs >= ms);
   // At most one replica more than the pool wants: the cause may be an owner that cannot send.
   const places = missing > 0 ? missing : isStale && others.length < pool.copies ? 1 : 0;
@@ -52,14 +52,14 @@ export function planReplicas(context: PlanningContext, pool: PoolRecord, placed:
     return { ...(dueMs < Infinity ? { dueMs } : {}), isBlocked: places > 0 || staying.length < others.length };
   }
   const copies = [owner, ...others.filter((id) => !dropped.includes(id)), ...added];
-  return { change: change(placed, copies, added) };
+  return { change: change(container, copies, added) };
 }
 
-function change(placed: PlacementContainer, copies: readonly NodeId[], added: readonly NodeId[]): ContainerUpdate {
-  const { record } = placed;
+function change(container: PlacementContainer, copies: readonly NodeId[], added: readonly NodeId[]): ContainerUpdate {
+  const { record } = container;
   const inSync = record.inSync.filter(({ node }) => copies.includes(node));
   const next = { ...record, copies, inSync };
-  return { placed, next, receivers: added, previousOwner: undefined, isRepair: added.length > 0, events: [] };
+  return { container, next, receivers: added, previousOwner: undefined, isRepair: added.length > 0, events: [] };
 }
 
 /** A node that restarts, or was stopped by mistake, keeps its replica for `copyRepairDelayMs`. */

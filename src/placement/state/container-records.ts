@@ -67,7 +67,9 @@ export type ContainerRecord = {
   /** (term, count of changes): grows with each new owner, new generation of the owner, and activation. */
   readonly fence: Fence;
   readonly opening: ActivationReason;
-  /** serving: the owner has opened it. An unfinished `init` has acknowledged nothing and may restart on another node. */
+  /**
+   * serving: the owner has opened it. An unfinished `init` has acknowledged nothing and may restart on another node.
+   */
   readonly phase: 'opening' | 'serving';
   /** Nodes that hold its state or are to hold it, the owner first. */
   readonly copies: readonly NodeId[];

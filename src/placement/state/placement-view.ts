@@ -154,15 +154,15 @@ export class PlacementView {
       return;
     }
     const sinceMs = before !== undefined && stageOf(before.record) === stageOf(record) ? before.sinceMs : nowMs;
-    const placed = { pool: key.pool, number, fullName, record, modRevision: entry.modRevision, sinceMs };
+    const container = { pool: key.pool, number, fullName, record, modRevision: entry.modRevision, sinceMs };
     const replaced = this.containers.get(fullName);
-    this.containers.set(fullName, placed);
-    pool.containers.set(number, placed);
+    this.containers.set(fullName, container);
+    pool.containers.set(number, container);
     pool.unreadable.delete(number);
     setMember(pool.opening, number, record.phase === 'opening');
     setMember(pool.behind, number, record.moduleVersion !== pool.record?.moduleVersion);
     if (replaced !== undefined) this.#unindex(fullName, replaced.record, holdersOf(record));
-    this.#index(placed, nowMs, old);
+    this.#index(container, nowMs, old);
     this.changedNames.containers.add(fullName);
     this.changedNames.pools.add(key.pool);
   }
@@ -219,13 +219,13 @@ export class PlacementView {
   }
 
   #removeContainer(fullName: string): void {
-    const placed = this.containers.get(fullName);
-    if (placed === undefined) return;
+    const container = this.containers.get(fullName);
+    if (container === undefined) return;
     this.containers.delete(fullName);
     this.changedNames.containers.add(fullName);
-    const pool = this.#pool(placed.pool);
-    for (const index of [pool.containers, pool.opening, pool.behind]) index.delete(placed.number);
-    this.#unindex(fullName, placed.record, new Set());
+    const pool = this.#pool(container.pool);
+    for (const index of [pool.containers, pool.opening, pool.behind]) index.delete(container.number);
+    this.#unindex(fullName, container.record, new Set());
   }
 
   /** Removes the container from the nodes of its record, except from those that the next record still names. */

@@ -1,7 +1,7 @@
 /**
- * The serving leases that the leader grants. A lease is `expired` only after 1.1 of its length, on proof that the process
- * ended, or when a later generation is seen; the node itself stops serving at 0.8. Never reads the registry, owns no
- * timer.
+ * The serving leases that the leader grants. A lease is `expired` only after 1.1 of its length, on proof that the
+ * process ended, or when a later generation is seen; the node itself stops serving at 0.8. Never reads the registry,
+ * owns no timer.
  *
  *   valid      granted within the lease: the node may own containers and receive new ones
  *   uncertain  the node may or may not be serving: none of its containers is reassigned, and it receives none
@@ -9,8 +9,8 @@
  *              leadership, or its process has ended, or a later generation of the node has been seen
  *
  * While the leader takes a container over from a node with an expired lease, and until the outcome of that takeover is
- * known, the node gets no lease. Afterwards it gets one only when its address table shows the takeover. So a node with a
- * valid lease knows which containers it has lost, and a node that cannot learn it expires.
+ * known, the node gets no lease. Afterwards it gets one only when its address table shows the takeover. So a node with
+ * a valid lease knows which containers it has lost, and a node that cannot learn it expires.
  */
 import { type Outcome, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -55,8 +55,8 @@ export class ServingLeases {
   }
 
   /**
-   * Starts a leadership, which does not know the grants of the leaders before it. It keeps recent proofs of the end of a
-   * process: such a node may have ended together with the former leader.
+   * Starts a leadership, which does not know the grants of the leaders before it. It keeps recent proofs of the end of
+   * a process: such a node may have ended together with the former leader.
    */
   startLeadership(nowMs: number): void {
     for (const [node, { generation, goneMs }] of this.#leases) {
@@ -73,7 +73,7 @@ export class ServingLeases {
       case 'superseded':
         return failure('FENCED', `generation ${generation} of the node is known to have ended`, 'no');
       case 'blocked':
-        return failure('PRECONDITION', 'containers of the node are being given to other nodes', 'no');
+        return failure('PRECONDITION', 'containers of the node are being taken over by other nodes', 'no');
       case 'behind':
         return failure('PRECONDITION', 'the address table of the node is behind', 'no');
       case 'full':

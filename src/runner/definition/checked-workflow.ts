@@ -1,6 +1,6 @@
 /**
- * A validated workflow: its facts and the functions of its author. Values that a submitter can override are in the facts
- * only.
+ * A validated workflow: its facts and the functions of its author. Values that a submitter can override are in the
+ * facts only.
  */
 import type { WorkflowFacts } from '../../jobs/workflow-facts.ts';
 import type { DataContext, EachContext, SetupContext, StepContext, WorkflowDefinition } from './workflow-context.ts';

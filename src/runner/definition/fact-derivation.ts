@@ -1,6 +1,6 @@
 /**
- * Derives the facts of a workflow from its definition and the overrides of the submitter, and lists the workflows that a
- * module exports. Never runs user code.
+ * Derives the facts of a workflow from its definition and the overrides of the submitter, and lists the workflows that
+ * a module exports. Never runs user code.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { jobLimits } from '../../jobs/limits.ts';
@@ -31,10 +31,10 @@ export function deriveFacts(definition: WorkflowDefinition, overrides: FactsOver
   const { facts } = checked;
   const set = new FieldReader(`--set for workflow "${facts.name}"`, settingsOf(overrides.set ?? {}));
   set.rejectUnknown([...(facts.load === undefined ? batchSettings : loadSettings), ...commonSettings]);
-  const given = new FieldReader(`workflow "${facts.name}"`, overrides);
+  const values = new FieldReader(`workflow "${facts.name}"`, overrides);
   const cores =
-    given.integer('cores', 1, jobLimits.coresMax) ?? set.integer('cores', 1, jobLimits.coresMax) ?? facts.cores;
-  const load = facts.load && loadWith(facts.load, given, set);
+    values.integer('cores', 1, jobLimits.coresMax) ?? set.integer('cores', 1, jobLimits.coresMax) ?? facts.cores;
+  const load = facts.load && loadWith(facts.load, values, set);
   return {
     ...facts,
     cores,
@@ -77,12 +77,12 @@ function memoryFrom(set: FieldReader): number | undefined {
 }
 
 /** Overriding users, duration or rate replaces the stages of the definition. */
-function loadWith(load: LoadFacts, given: FieldReader, set: FieldReader): LoadFacts {
-  const vus = given.integer('vus', 1, jobLimits.vusMax) ?? set.integer('vus', 1, jobLimits.vusMax);
+function loadWith(load: LoadFacts, values: FieldReader, set: FieldReader): LoadFacts {
+  const vus = values.integer('vus', 1, jobLimits.vusMax) ?? set.integer('vus', 1, jobLimits.vusMax);
   const durationMs =
-    given.durationMs('durationMs', 1, jobLimits.timeoutMsMax) ?? set.durationMs('duration', 1, jobLimits.timeoutMsMax);
+    values.durationMs('durationMs', 1, jobLimits.timeoutMsMax) ?? set.durationMs('duration', 1, jobLimits.timeoutMsMax);
   const iterations =
-    given.integer('iterations', 1, Number.MAX_SAFE_INTEGER) ?? set.integer('iterations', 1, Number.MAX_SAFE_INTEGER);
+    values.integer('iterations', 1, Number.MAX_SAFE_INTEGER) ?? set.integer('iterations', 1, Number.MAX_SAFE_INTEGER);
   const ratePerSecond = set.number('rate', 0.001, 10_000_000);
   const { stages, ...rest } = load;
   const isPlain = vus !== undefined || durationMs !== undefined || ratePerSecond !== undefined;
@@ -117,8 +117,8 @@ function batchWith(
 }
 
 /**
- * The workflows that a module exports, each once: the default export first, then the others in the order of their names.
- * Throws BAD_ARGUMENT if there is none, if two have the same name, or if `after` has a cycle or an unknown name.
+ * The workflows that a module exports, each once: the default export first, then the others in the order of their
+ * names. Throws BAD_ARGUMENT if there is none, if two have the same name, or if `after` has a cycle or an unknown name.
  */
 export function exportedWorkflows(namespace: object): readonly WorkflowDefinition[] {
   const exported = Object.entries(namespace).toSorted(([a], [b]) => Number(b === 'default') - Number(a === 'default'));

@@ -45,9 +45,9 @@ export type HttpResponse = {
 };
 
 /**
- * Each request ends with a response or one of these errors: BAD_ARGUMENT (invalid request), UNREACHABLE, CONNECTION_LOST,
- * DEADLINE, MALFORMED or TOO_LARGE (the response), CAPACITY (too many at once), FORBIDDEN (no network), CANCELLED (the
- * run has ended).
+ * Each request ends with a response or one of these errors: BAD_ARGUMENT (invalid request), UNREACHABLE,
+ * CONNECTION_LOST, DEADLINE, MALFORMED or TOO_LARGE (the response), CAPACITY (too many at once), FORBIDDEN (no
+ * network), CANCELLED (the run has ended).
  */
 export type HttpClient = {
   get(url: string, options?: HttpOptions): Promise<HttpResponse>;

@@ -87,11 +87,11 @@ function stagesOf(reader: FieldReader): readonly LoadStage[] | undefined {
 }
 
 function stepsOf(reader: FieldReader): readonly StepDefinition[] {
-  const given = Object.entries(reader.isFunction('steps') ? flowSteps(reader) : (reader.object('steps') ?? {}));
-  if (given.length === 0 || given.length > stepsMax)
-    throw reader.invalid('steps', `must have 1 to ${stepsMax} steps, not ${given.length}`);
-  const names = given.map(([name]) => name);
-  const steps = given.map(([name, value]) => stepOf(reader, name, value, names));
+  const entries = Object.entries(reader.isFunction('steps') ? flowSteps(reader) : (reader.object('steps') ?? {}));
+  if (entries.length === 0 || entries.length > stepsMax)
+    throw reader.invalid('steps', `must have 1 to ${stepsMax} steps, not ${entries.length}`);
+  const names = entries.map(([name]) => name);
+  const steps = entries.map(([name, value]) => stepOf(reader, name, value, names));
   const cycle = findCycle(names, (name) => (steps[names.indexOf(name)]?.after ?? []).map((at) => names[at] ?? ''));
   if (cycle !== undefined) throw reader.invalid('steps', `have a dependency cycle: ${cycle.join(' after ')}`);
   return steps;

@@ -1,6 +1,6 @@
 /**
- * Validates the argument of `workflow()` at import time. Each error names the workflow, the field and the allowed range.
- * Valibot (decision 18) would leave the relations between fields and these errors to this file.
+ * Validates the argument of `workflow()` at import time. Each error names the workflow, the field and the allowed
+ * range. Valibot (decision 18) would leave the relations between fields and these errors to this file.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { namePattern } from '../../base/ids.ts';
@@ -37,7 +37,7 @@ export function validateWorkflowSpec(name: unknown, spec: unknown): WorkflowDefi
   if (typeof name !== 'string' || !namePattern.test(name)) {
     throw new RemusterError(
       'BAD_ARGUMENT',
-      `${JSON.stringify(name)} cannot be the name of a workflow: use at most 63 lower-case letters, digits, dots and dashes`,
+      `${JSON.stringify(name)} cannot be the name of a workflow: use 1 to 63 lower-case letters, digits, dots, dashes`,
     );
   }
   const reader = new FieldReader(`workflow "${name}"`, spec);
@@ -103,8 +103,8 @@ function memoryOf(reader: FieldReader): number {
 }
 
 function thresholdsOf(reader: FieldReader): Readonly<Record<string, readonly string[]>> {
-  const given: Fields = reader.object('thresholds') ?? {};
-  const entries = Object.entries(given);
+  const thresholds: Fields = reader.object('thresholds') ?? {};
+  const entries = Object.entries(thresholds);
   if (entries.length > thresholdsMax) throw reader.invalid('thresholds', `has more than ${thresholdsMax} metrics`);
   return Object.fromEntries(
     entries.map(([metric, conditions]) => {
@@ -126,9 +126,9 @@ function checkThreshold(reader: FieldReader, metric: string, expr: string): void
 }
 
 function envOf(reader: FieldReader): Readonly<Record<string, string>> {
-  const given = reader.object('env') ?? {};
-  const entries = Object.entries(given);
+  const env = reader.object('env') ?? {};
+  const entries = Object.entries(env);
   if (entries.length > envMax || !entries.every(([, value]) => typeof value === 'string'))
     throw reader.invalid('env', `must be at most ${envMax} texts by name`);
-  return Object.freeze({ ...given }) as Readonly<Record<string, string>>;
+  return Object.freeze({ ...env }) as Readonly<Record<string, string>>;
 }

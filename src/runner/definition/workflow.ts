@@ -1,6 +1,6 @@
 /**
- * The public workflow API: the types of load tests and batches, and `workflow()`, which validates a definition. Executes
- * no workflow.
+ * The public workflow API: the types of load tests and batches, and `workflow()`, which validates a definition.
+ * Executes no workflow.
  */
 import type {
   DataContext,
@@ -108,8 +108,8 @@ export type BatchSpec<D, I, R> = Common<D> & {
 
 /**
  * The effect of an item whose `each` throws. `fail` (if left out): the other items still run; with more than
- * `maxFailures` (0) failed items the batch fails, else it is PARTIAL. `stop`: no item starts after the first failure, and
- * the batch fails. `continue`: PARTIAL, however many failed, if at least one completed.
+ * `maxFailures` (0) failed items the batch fails, else it is PARTIAL. `stop`: no item starts after the first failure,
+ * and the batch fails. `continue`: PARTIAL, however many failed, if at least one completed.
  */
 export type FailurePolicy =
   | { readonly onItemError?: 'fail'; readonly maxFailures?: number }

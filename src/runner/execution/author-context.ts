@@ -1,6 +1,6 @@
 /**
- * Implements `ctx`. One instance per user or item slot is reused, because a new one could cost more than the item itself.
- * Members are created on first use and work without their object: authors write `({ http, check }) =>`.
+ * Implements `ctx`. One instance per user or item slot is reused, because a new one could cost more than the item
+ * itself. Members are created on first use and work without their object: authors write `({ http, check }) =>`.
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { LogLevel } from '../../base/ports.ts';

@@ -1,6 +1,7 @@
 /**
- * Processes the items of a unit with bounded concurrency and keeps results in item order. An item fails when its function
- * throws or returns a value that is not JSON, and then it has no result. Synchronous functions cost no promise.
+ * Processes the items of a unit with bounded concurrency and keeps results in item order. An item fails when its
+ * function throws or returns a value that is not JSON, and then it has no result. Synchronous functions cost no
+ * promise.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { jobLimits } from '../../jobs/limits.ts';
@@ -67,8 +68,8 @@ export class BatchWork {
   }
 
   /**
-   * JSON: `{index, value}` of the first found item, or all values in order, null for an item without one; undefined if no
-   * item returned a value.
+   * JSON: `{index, value}` of the first found item, or all values in order, null for an item without one; undefined if
+   * no item returned a value.
    */
   output(): string | undefined {
     if (this.#firstOnly) return withinLimit(this.#found ?? 'null');

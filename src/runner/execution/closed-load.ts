@@ -1,6 +1,6 @@
 /**
- * Closed load model: a user starts its next iteration when the last one has ended. Ends after its duration or its number
- * of iterations.
+ * Closed load model: a user starts its next iteration when the last one has ended. Ends after its duration or its
+ * number of iterations.
  */
 import type { LoadFacts } from '../../jobs/workflow-facts.ts';
 import type { CheckedLoad } from '../definition/checked-workflow.ts';

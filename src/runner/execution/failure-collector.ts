@@ -1,6 +1,6 @@
 /**
- * Collects the failed items of one unit: the first ones with their errors, and where results are kept, the indexes of all
- * of them as runs. Bounded by the number of items.
+ * Collects the failed items of one unit: the first ones with their errors, and where results are kept, the indexes of
+ * all of them as runs. Bounded by the number of items.
  */
 import { isRemusterError } from '../../base/errors.ts';
 import { errorBytesMax, failuresMax, nameBytesMax } from '../../jobs/report/bounds.ts';

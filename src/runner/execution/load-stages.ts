@@ -1,6 +1,6 @@
 /**
- * Computes users and arrival times over load stages. They are divided among units so that the shares of all units add up.
- * Depends on elapsed time only. Pure.
+ * Computes users and arrival times over load stages. They are divided among units so that the shares of all units add
+ * up. Depends on elapsed time only. Pure.
  */
 import type { LoadFacts, LoadStage } from '../../jobs/workflow-facts.ts';
 

@@ -1,6 +1,6 @@
 /**
- * Yields to the event loop every 8 ms, so that timers and the pipe are served although user code awaits nothing, or only
- * promises that resolve at once.
+ * Yields to the event loop every 8 ms, so that timers and the pipe are served although user code awaits nothing, or
+ * only promises that resolve at once.
  */
 import type { Clock } from '../../base/ports.ts';
 

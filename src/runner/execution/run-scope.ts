@@ -1,6 +1,6 @@
 /**
- * State shared by all parts of one unit run: data, summary, HTTP, sleeps, abort signal. After an abort nothing is counted.
- * Does not schedule work.
+ * State shared by all parts of one unit run: data, summary, HTTP, sleeps, abort signal. After an abort nothing is
+ * counted. Does not schedule work.
  */
 import { RemusterError } from '../../base/errors.ts';
 import { Histogram } from '../../base/histogram.ts';
@@ -117,8 +117,8 @@ export class RunScope {
     if (Object.hasOwn(this.#earlierResults, name)) return this.#earlierResults[name];
     const { name: own, after } = this.facts;
     const why = after.includes(name)
-      ? `workflow "${name}" has no result: a load test returns the result of its \`setup\`, a batch those of its items ` +
-        `(unless it has \`results: false\`), and all results together at most ${jobLimits.contextBytesMax} bytes`
+      ? `workflow "${name}" has no result: a load test returns the result of its \`setup\`, a batch the results of ` +
+        `its items (unless it has \`results: false\`), and all together at most ${jobLimits.contextBytesMax} bytes`
       : `"${name}" is not in \`after\` of "${own}": add it there to read its result`;
     throw new RemusterError('BAD_ARGUMENT', why);
   }

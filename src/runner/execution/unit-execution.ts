@@ -162,7 +162,9 @@ export class UnitExecution {
     return {};
   }
 
-  /** Runs teardown, also after a failure, in a run of its own, because the first has ended. Its errors are only logged. */
+  /**
+   * Runs teardown, also after a failure, in a run of its own, because the first has ended. Its errors are only logged.
+   */
   async #teardownAfterEnd(): Promise<void> {
     if (this.#spec.workflow.teardown === undefined) return;
     const run = new RunScope(this.#spec, this.#ports);

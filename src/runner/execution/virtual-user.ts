@@ -1,6 +1,6 @@
 /**
- * One virtual user: runs the steps of an iteration in sequence or by their dependencies, and counts each. Errors of steps
- * are counted and never thrown.
+ * One virtual user: runs the steps of an iteration in sequence or by their dependencies, and counts each. Errors of
+ * steps are counted and never thrown.
  */
 import { Histogram } from '../../base/histogram.ts';
 import type { StepCounts } from '../../jobs/report/summary.ts';

@@ -1,7 +1,7 @@
 /**
  * Lean HTTP/1.1 client for load tests: connections are pooled and shared by all users. Each request ends once and is
- * recorded once. No cookies, compression or cache. Undici (decision 18) takes about twice the CPU per request and has its
- * own timers.
+ * recorded once. No cookies, compression or cache. Undici (decision 18) takes about twice the CPU per request and has
+ * its own timers.
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';

@@ -13,7 +13,9 @@ export type SocketAddress = {
 };
 
 export type RawSocket = {
-  /** Each character of `text` is one byte; `body` follows it. An error closes the socket and is reported by `closed`. */
+  /**
+   * Each character of `text` is one byte; `body` follows it. An error closes the socket and is reported by `closed`.
+   */
   write(text: string, body?: Uint8Array): void;
   /** No events follow. */
   close(): void;

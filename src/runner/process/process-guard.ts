@@ -1,4 +1,6 @@
-/** Contains uncaught exceptions and rejections of user code. A failed assertion of the runner still ends the process. */
+/**
+ * Contains uncaught exceptions and rejections of user code. A failed assertion of the runner still ends the process.
+ */
 import process from 'node:process';
 import { AssertionFailed } from '../../base/assert.ts';
 

@@ -1,6 +1,6 @@
 /**
- * Test cluster for the placer, with nodes that the test controls. At each change of a record it checks that fences grow,
- * that at most one node serves a container, and that no acknowledged write is lost.
+ * Test cluster for the placer, with nodes that the test controls. At each change of a record it checks that fences
+ * grow, that at most one node serves a container, and that no acknowledged write is lost.
  */
 import assert from 'node:assert/strict';
 

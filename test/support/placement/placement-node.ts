@@ -1,4 +1,7 @@
-/** A node of the placement test cluster: registers, renews its lease, opens, replicates, hands over and fails on request. */
+/**
+ * A node of the placement test cluster: registers, renews its lease, opens, replicates, hands over and fails on
+ * request.
+ */
 import assert from 'node:assert/strict';
 
 import type { NodeId } from '../../../src/base/ids.ts';
