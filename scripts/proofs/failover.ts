@@ -6,7 +6,7 @@
  */
 import { parseArgs } from 'node:util';
 import { type Agent, ProcessLab } from '../../test/support/processes/process-lab.ts';
-import { agreed, history, Managers, put } from '../../test/support/processes/manager-requests.ts';
+import { awaitCommonLeader, fetchEvents, Managers, put } from '../../test/support/processes/manager-requests.ts';
 
 const { values } = parseArgs({
   options: {
@@ -34,10 +34,10 @@ async function trial(managers: Managers): Promise<Trial> {
   const killed = managers.kill(leader);
   const writtenMs = await Promise.any(survivors.map((survivor) => firstWrite(survivor)));
   await killed;
-  const next = await agreed(survivors, term);
+  const next = await awaitCommonLeader(survivors, term);
   const electedMs = await wordOf(managers.get(next.name), next.term);
   await managers.restart(leader.name);
-  await managers.settled();
+  await managers.awaitReady();
   return { electedMs: electedMs - killedMs, writtenMs: writtenMs - killedMs };
 }
 
@@ -49,7 +49,7 @@ async function firstWrite(through: Agent): Promise<number> {
 }
 
 async function wordOf(leader: Agent, term: number): Promise<number> {
-  const events = await history(leader);
+  const events = await fetchEvents(leader);
   const elected = events.find((event) => event.type === 'leader.elected' && event['term'] === term);
   return Date.parse(String(elected?.['time']));
 }

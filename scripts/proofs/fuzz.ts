@@ -1,5 +1,5 @@
 /**
- * `npm run fuzz -- [--iterations N] [--seed TEXT] [--family NAME]`: the long fuzz run. Exits with 1 and the input when
+ * `npm run fuzz -- [--iterations N] [--seed TEXT] [--target NAME]`: the long fuzz run. Exits with 1 and the input when
  * a decoder misbehaves. `npm test` runs a short one.
  */
 import { parseArgs } from 'node:util';
@@ -10,24 +10,24 @@ const { values } = parseArgs({
   options: {
     iterations: { type: 'string', default: '1000000' },
     seed: { type: 'string', default: String(Date.now()) },
-    family: { type: 'string' },
+    target: { type: 'string' },
   },
 });
 
 const iterations = Number(values.iterations);
-const chosen = fuzzTargets.filter(({ name }) => values.family === undefined || name === values.family);
+const chosen = fuzzTargets.filter(({ name }) => values.target === undefined || name === values.target);
 
 if (!Number.isSafeInteger(iterations) || iterations < 1 || chosen.length === 0) {
-  console.error(`usage: --iterations N (1 or more), --family ${fuzzTargets.map(({ name }) => name).join(' | ')}`);
+  console.error(`usage: --iterations N (1 or more), --target ${fuzzTargets.map(({ name }) => name).join(' | ')}`);
   process.exit(2);
 }
 
 console.log(`fuzzing ${chosen.map(({ name }) => name).join(', ')} with --seed ${values.seed}`);
-for (const family of chosen) print(await fuzz(family, { iterations, seed: values.seed }));
+for (const target of chosen) print(await fuzz(target, { iterations, seed: values.seed }));
 
 function print(report: FuzzReport): void {
-  const { family, accepted, rejected, slowestMs, slowestBytes, grownBytesMax } = report;
-  console.log(`\n${family}: ${report.iterations} mutated inputs, ${accepted} accepted`);
+  const { target, accepted, rejected, slowestMs, slowestBytes, grownBytesMax } = report;
+  console.log(`\n${target}: ${report.iterations} mutated inputs, ${accepted} accepted`);
   for (const [reason, count] of [...rejected].toSorted((a, b) => b[1] - a[1])) {
     console.log(`  ${String(count).padStart(10)}  ${reason}`);
   }

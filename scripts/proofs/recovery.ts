@@ -8,8 +8,8 @@ import { parseArgs } from 'node:util';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Agent, type NodeEvent } from '../../test/support/processes/process-lab.ts';
 import { counter } from '../../test/support/processes/counter-module.ts';
-import { history, until } from '../../test/support/processes/manager-requests.ts';
-import { ended, PoolCluster } from '../../test/support/processes/pool-cluster.ts';
+import { fetchEvents, until } from '../../test/support/processes/manager-requests.ts';
+import { withDeadline, PoolCluster } from '../../test/support/processes/pool-cluster.ts';
 
 const { values } = parseArgs({
   options: {
@@ -37,18 +37,18 @@ type Way = keyof typeof goalsMs;
 type Trial = { readonly firstMs: number; readonly oldestMs: number };
 
 async function trial(cluster: PoolCluster, way: Way): Promise<Trial> {
-  await cluster.whole(pool);
+  await cluster.awaitHealthy(pool);
   const container = await chosen(cluster);
   const owner = await cluster.owner(pool, container);
   const others = cluster.others(owner);
   const session = await cluster.session({ addr: others.map(({ port }) => `127.0.0.1:${port}`) });
   const calls = session.pool(counter, pool).with({ timeoutMs: giveUpMs, retryTimeoutMs: giveUpMs }).id(container);
-  const before = await ended('a call before', calls.add(1));
-  const events = await Promise.all(others.map(async (other) => (await history(other)).at(-1)?.seq ?? 0));
+  const before = await withDeadline('a call before', calls.add(1));
+  const events = await Promise.all(others.map(async (other) => (await fetchEvents(other)).at(-1)?.seq ?? 0));
   const lostMs = Date.now();
   const isOver = lose(cluster, owner, way);
   try {
-    const result = await ended(
+    const result = await withDeadline(
       'calls after',
       untilCalled(async () => await calls.add(1), lostMs),
     );
@@ -60,7 +60,7 @@ async function trial(cluster: PoolCluster, way: Way): Promise<Trial> {
     await session.close();
     if (way === 'stop') owner.kill('SIGCONT');
     else await cluster.restart(owner.name);
-    await cluster.settled();
+    await cluster.awaitReady();
   }
 }
 
@@ -99,7 +99,7 @@ async function untilCalled(call: () => Promise<number>, lostMs: number): Promise
 
 async function show(nodes: readonly Agent[], after: readonly number[], lostMs: number): Promise<void> {
   const told = await Promise.all(
-    nodes.map(async (node, at) => (await history(node)).filter(({ seq }) => seq > (after[at] ?? 0))),
+    nodes.map(async (node, at) => (await fetchEvents(node)).filter(({ seq }) => seq > (after[at] ?? 0))),
   );
   const lines = told.flat().map((event): [number, string] => [Date.parse(String(event['time'])) - lostMs, word(event)]);
   for (const [ms, text] of lines.toSorted(([a], [b]) => a - b)) console.log(`  ${String(ms).padStart(6)} ms ${text}`);

@@ -32,7 +32,7 @@ try {
       durationMs: minutes * 60_000,
       killEveryMs: everySeconds * 1_000,
       random: () => random.fraction(),
-      say: (line) => console.log(line),
+      report: (line) => console.log(line),
     },
   );
   console.log('every acknowledged write is there, none twice, and all histories are linearizable');

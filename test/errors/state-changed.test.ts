@@ -1,6 +1,6 @@
 /**
- * "Nothing happened" is a promise. Each row stops one place on the way of a call or write between the effect and its
- * answer, and compares what the error says with what has happened. Most rows run the real parts on virtual time.
+ * `stateChanged: 'no'` is a promise. Each row stops a call or write at one place between its effect and its reply, and
+ * compares the error with the effect that is found afterwards. Most rows run the real parts on virtual time.
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -15,20 +15,20 @@ import { registryPlaces } from '../support/errors/registry-places.ts';
 
 const places = [...containerPlaces, ...routingPlaces, ...registryPlaces];
 
-describe('what an error says about its effect', () => {
-  for (const { place, says, run } of places) {
-    test(`${place}: it says ${says}`, async () => {
-      const { outcome, happened } = await run();
+describe('stateChanged of an error', () => {
+  for (const { place, stateChanged: expected, run } of places) {
+    test(`is ${expected} at ${place}`, async () => {
+      const { outcome, hasEffect } = await run();
       assert.ok(outcome !== undefined, 'it has ended');
       assert.ok(!outcome.ok, 'it has failed');
       const { code, stateChanged, message } = outcome.error;
-      assert.ok(!(happened && stateChanged === 'no'), `${code} promises that nothing happened, and it did: ${message}`);
-      assert.equal(stateChanged, says, `${code}: ${message}`);
-      assert.ok(says === 'maybe' || !happened, 'the row itself is right');
+      assert.ok(!(hasEffect && stateChanged === 'no'), `${code} promises no effect, but there is one: ${message}`);
+      assert.equal(stateChanged, expected, `${code}: ${message}`);
+      assert.ok(expected === 'maybe' || !hasEffect, 'the row itself is right');
     });
   }
 
-  test('a call that runs longer than its retryTimeoutMs is not given up as one that no owner has', () => {
+  test('is not used for a call that runs longer than its retryTimeoutMs: the caller waits for it', () => {
     const scene = new CallHarness(['a', 'b', 'c'], 3);
     const { pendingCalls } = scene.node('b');
     scene.node('b').script = ({ id }, run, done) => {
@@ -41,7 +41,7 @@ describe('what an error says about its effect', () => {
     assert.deepEqual([call.code, scene.ran.length], ['ok', 1]);
   });
 
-  test('an owner that has fallen silent is not said to be missing', () => {
+  test('comes without the claim that no owner has the call when the owner does not reply', () => {
     const { scene, end } = ranWithoutReply(120_000);
     scene.node('b').isFrozen = true;
     scene.advance(120_000);
@@ -50,7 +50,7 @@ describe('what an error says about its effect', () => {
     assert.doesNotMatch(outcome.error.message, /no owner had it/);
   });
 
-  test('the wire carries the value of the instance', () => {
+  test('is carried by the wire, for each of its values', () => {
     for (const stateChanged of ['no', 'maybe', 'yes'] as const) {
       const error = failure('FENCED', 'why', stateChanged);
       const message = decodeMessage(encodeMessage(routeCallReplyOf(error)));

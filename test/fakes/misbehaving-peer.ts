@@ -1,4 +1,4 @@
-/** A peer that knows the secret and breaks the protocol by hand. */
+/** A fake peer that knows the cluster secret, authenticates, and then breaks the transport protocol. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -6,7 +6,7 @@ import { connect, type Socket } from 'node:net';
 
 import type { Identity } from '../../src/base/ports.ts';
 import {
-  ask,
+  sendRequest,
   codeOf,
   identity,
   type TransportTestNode,
@@ -36,7 +36,7 @@ export async function rawSocket(port: number): Promise<{ socket: Socket; closed:
   socket.on('data', (chunk) => {
     received += chunk.length;
   });
-  // How many bytes came back before the other side closed.
+  // The number of bytes received until the other side closes.
   const closed = new Promise<number>((resolve) => socket.once('close', () => resolve(received)));
   await once(socket, 'connect');
   return { socket, closed };
@@ -48,7 +48,7 @@ export class MisbehavingPeer {
   readonly closed: Promise<void>;
   readonly socket: Socket;
   #seals: SealPair | undefined;
-  #waiting: { wanted: () => boolean; resolve: () => void } | undefined;
+  #waiting: { isDone: () => boolean; resolve: () => void } | undefined;
 
   constructor(socket: Socket, self: Identity) {
     this.socket = socket;
@@ -56,7 +56,7 @@ export class MisbehavingPeer {
     this.closed = new Promise((resolve) => socket.once('close', () => resolve()));
   }
 
-  /** Up to the point where it may send segments. */
+  /** Connects and completes the handshake; afterwards it may send segments. */
   static async join(
     node: TransportTestNode,
     more: Partial<Identity> = {},
@@ -65,9 +65,9 @@ export class MisbehavingPeer {
     const socket = connect({ host: '127.0.0.1', port: node.transport.port });
     socket.on('error', () => undefined);
     await once(socket, 'connect');
-    const evil = new MisbehavingPeer(socket, identity('evil', more));
-    await evil.#handshake(changeGreeting);
-    return evil;
+    const peer = new MisbehavingPeer(socket, identity('misbehaving', more));
+    await peer.#handshake(changeGreeting);
+    return peer;
   }
 
   async #handshake(changeGreeting: (greeting: Buffer) => Buffer): Promise<void> {
@@ -112,15 +112,15 @@ export class MisbehavingPeer {
     readSegments(plain, (kind, flags, id, argument, body) => {
       this.received.push({ kind, flags, id, argument, body: Buffer.from(body) });
     });
-    if (this.#waiting?.wanted() === true) this.#waiting.resolve();
+    if (this.#waiting?.isDone() === true) this.#waiting.resolve();
   }
 
-  /** Waits until a received segment is as wanted. */
-  async hears(wanted: (segment: RawSegment) => boolean): Promise<RawSegment> {
-    const found = (): RawSegment | undefined => this.received.find(wanted);
+  /** Waits for a received segment that fits. */
+  async waitForSegment(fits: (segment: RawSegment) => boolean): Promise<RawSegment> {
+    const found = (): RawSegment | undefined => this.received.find(fits);
     if (found() === undefined) {
       await new Promise<void>((resolve) => {
-        this.#waiting = { wanted: () => found() !== undefined, resolve };
+        this.#waiting = { isDone: () => found() !== undefined, resolve };
       });
     }
     return found()!;
@@ -132,7 +132,7 @@ export class MisbehavingPeer {
     this.#write(frame);
   }
 
-  /** Any plain content of a frame. */
+  /** Sends a frame with any plaintext. */
   sendPlain(plain: Uint8Array): void {
     this.#write(plain);
   }
@@ -142,7 +142,7 @@ export class MisbehavingPeer {
   }
 }
 
-/** Of a large message for the request with the id 5. */
+/** The header of a large message for the request with id 5. */
 export function transferHeaderBytes(kind: number, flags: number, rawBytes: number): Buffer {
   const body = Buffer.alloc(14);
   body[0] = kind;
@@ -153,8 +153,9 @@ export function transferHeaderBytes(kind: number, flags: number, rawBytes: numbe
   return body;
 }
 
+/** The node still serves a request of another peer. */
 export async function assertUnharmed(node: TransportTestNode): Promise<void> {
-  const friend = await startTransportNode('friend');
-  assert.equal(codeOf(await ask(friend, node.self, text('still there?'))), 'ok');
-  await friend.transport.close();
+  const other = await startTransportNode('other');
+  assert.equal(codeOf(await sendRequest(other, node.self, text('still there?'))), 'ok');
+  await other.transport.close();
 }

@@ -1,4 +1,4 @@
-/** The registry on real etcd servers that are killed, stopped and cut off, and leadership on top of it. */
+/** The registry, and leadership on top of it, on real etcd servers that are killed, stopped and cut off. */
 import assert from 'node:assert/strict';
 import { type TestContext, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -43,7 +43,7 @@ function codeOf(outcome: Outcome<unknown>): string {
   return outcome.ok ? 'ok' : `${outcome.error.code}: ${outcome.error.message}`;
 }
 
-/** Clients that write numbers to keys of their own, one after the other, until they are told to stop. */
+/** Clients that write numbers to keys of their own, one after the other, until `stop`. */
 class Writers {
   readonly written: number[] = [];
   readonly #running: Promise<void>[];
@@ -58,8 +58,8 @@ class Writers {
     return this.written.reduce((sum, one) => sum + one, 0);
   }
 
-  /** Waits for so many writes from now on, which shows that writing goes on. */
-  async more(count: number): Promise<void> {
+  /** Waits until this many more writes are acknowledged. */
+  async awaitWrites(count: number): Promise<void> {
     const goal = this.total + count;
     while (this.total < goal) await new Promise<void>((done) => (this.#wakeUp = done));
   }
@@ -79,7 +79,7 @@ class Writers {
   }
 }
 
-/** Everything that was acknowledged is there once, and the watch has seen each write once and in order. */
+/** Every acknowledged write is present once, and the watch has delivered each write once and in order. */
 async function assertExact(registry: EtcdRegistry, { written }: Writers, watch: WatchRecorder): Promise<void> {
   const outcome = await range(registry, { timeoutMs: 20_000 });
   assert.ok(outcome.ok);
@@ -99,29 +99,29 @@ async function assertExact(registry: EtcdRegistry, { written }: Writers, watch: 
 }
 
 async function leaderOf(servers: readonly EtcdServer[]): Promise<EtcdServer> {
-  const answers = await Promise.all(servers.map((server) => server.isLeader()));
-  const leader = servers[answers.indexOf(true)];
-  assert.ok(leader !== undefined, 'no server says that it leads');
+  const replies = await Promise.all(servers.map((server) => server.isLeader()));
+  const leader = servers[replies.indexOf(true)];
+  assert.ok(leader !== undefined, 'no server is the leader');
   return leader;
 }
 
 describe('writes and a watch on etcd', limit, () => {
-  it('survive kill -9 and restart: nothing lost, nothing twice, nothing missed', async (t) => {
+  it('survive kill -9 and restart without a lost, repeated or missed write', async (t) => {
     const [server] = (await startEtcd(t)) as [EtcdServer];
     const registry = opened(t, [server.endpoint]);
     const watch = watched(t, registry, 1);
     const writers = new Writers(registry, 8);
     for (let kills = 0; kills < 3; kills++) {
-      await writers.more(50);
+      await writers.awaitWrites(50);
       await server.kill('SIGKILL');
       await server.start();
     }
-    await writers.more(50);
+    await writers.awaitWrites(50);
     await writers.stop();
     await assertExact(registry, writers, watch);
   });
 
-  it('survive the loss of the leader of three; without a majority nothing is decided', async (t) => {
+  it('survive the loss of the leader of three; without a majority no write succeeds', async (t) => {
     const servers = await startEtcd(t, { members: 3 });
     const leader = await leaderOf(servers);
     const others = servers.filter((server) => server !== leader);
@@ -131,21 +131,21 @@ describe('writes and a watch on etcd', limit, () => {
     );
     const watch = watched(t, registry, 1);
     const writers = new Writers(registry, 8);
-    await writers.more(50);
+    await writers.awaitWrites(50);
     await leader.kill('SIGKILL');
-    await writers.more(50);
+    await writers.awaitWrites(50);
     await leader.start();
-    // A stopped process keeps its connections, and says nothing.
+    // A stopped process keeps its connections and does not reply.
     const next = await leaderOf(others);
     await next.stop();
-    await writers.more(50);
+    await writers.awaitWrites(50);
     next.resume();
     await writers.stop();
     await assertExact(registry, writers, watch);
 
     const [last, ...gone] = servers as [EtcdServer, ...EtcdServer[]];
     await Promise.all(gone.map((server) => server.kill('SIGKILL')));
-    // As soon as the last one has noticed that it is alone.
+    // Until the last server has detected the loss of its quorum.
     for (let code = ''; !code.startsWith('NO_QUORUM'); code = codeOf(await write(registry, 'x', '1', 1_000)))
       assert.match(code, /^($|DEADLINE)/);
     assert.match(codeOf(await range(registry, { timeoutMs: 1_000 })), /^NO_QUORUM/);
@@ -156,11 +156,11 @@ describe('writes and a watch on etcd', limit, () => {
 });
 
 describe('leadership on etcd', limit, () => {
-  it('passes on when the holder is cut off: it has stopped before the other begins, under a higher fence', async (t) => {
+  it('passes to another node when the leader is cut off: it stops before the next one starts with a higher fence', async (t) => {
     const [server] = (await startEtcd(t, { withoutFsync: true })) as [EtcdServer];
     const log: string[] = [];
     const fences: Fence[] = [];
-    let told: () => void = () => undefined;
+    let onChange: () => void = () => undefined;
     const join = async (name: string) => {
       const proxy = await startEtcdFaultProxy(server.endpoint);
       t.after(() => proxy.close());
@@ -171,47 +171,47 @@ describe('leadership on etcd', limit, () => {
       leadership.watch({
         elected: (fence) => {
           fences.push(fence);
-          log.push(`${name} became`);
-          told();
+          log.push(`${name} elected`);
+          onChange();
         },
         lost: (reason) => {
           assert.equal(leadership.isLeading(), false);
           log.push(`${name} lost: ${reason}`);
-          told();
+          onChange();
         },
-        changed: () => told(),
+        changed: () => onChange(),
       });
       return { proxy, leadership, registry, identity };
     };
     const until = async (check: () => boolean): Promise<void> => {
-      while (!check()) await new Promise<void>((done) => (told = done));
+      while (!check()) await new Promise<void>((done) => (onChange = done));
     };
     const a = await join('a');
     await until(() => log.length === 1);
     const b = await join('b');
     await until(() => b.leadership.view().leader === a.identity);
     assert.deepEqual(b.leadership.view(), a.leadership.view());
-    // Longer than the lease: it is renewed.
+    // Longer than the lease, so it was renewed.
     await pause(2_500);
-    assert.deepEqual(log, ['a became']);
+    assert.deepEqual(log, ['a elected']);
     a.proxy.fate = () => 'hang';
     a.proxy.cutStreams();
     await until(() => log.length === 3);
-    assert.deepEqual(log, ['a became', 'a lost: the lease was not renewed in time', 'b became']);
+    assert.deepEqual(log, ['a elected', 'a lost: the lease was not renewed in time', 'b elected']);
 
     a.proxy.fate = () => 'pass';
     await until(() => a.leadership.view().leader === b.identity);
     await new Promise<void>((done) => b.leadership.resign(() => done()));
     await until(() => log.length === 5);
-    assert.deepEqual(log.slice(3), ['b lost: resigned', 'a became']);
+    assert.deepEqual(log.slice(3), ['b lost: resigned', 'a elected']);
 
-    // The lease is taken away: lost at once, told by the watch.
+    // A revoked lease: the watch reports the loss at once.
     const entry = await range(a.registry, { timeoutMs: 5_000 });
     assert.ok(entry.ok);
     const { lease } = entry.value.entries[0]!;
     assert.equal(codeOf(await outcomeOf((done) => b.registry.revoke(lease!, {}, done))), 'ok');
     await until(() => log.length >= 7);
-    assert.deepEqual([log[5], log[6]?.slice(2)], ['a lost: the key was taken away', 'became']);
+    assert.deepEqual([log[5], log[6]?.slice(2)], ['a lost: the key was taken away', 'elected']);
     for (let i = 1; i < fences.length; i++) assert.ok(fences[i]! > fences[i - 1]!);
   });
 });

@@ -1,6 +1,6 @@
 /**
- * Modules that are deployed to running nodes, pools that come from files, and pools that become files, with real
- * processes and through the command line. Nobody may fail while a new version is rolled out.
+ * Modules that are deployed to running nodes, pools that are created from files, exported and imported, with real processes
+ * and through the command line. No call fails while a new version is rolled out.
  */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -8,7 +8,7 @@ import { join, resolve } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { kv } from '../../src/modules/kv/kv.ts';
 import { module } from '../../src/containers/module.ts';
-import { type Agent, event, ChildProgram } from '../support/processes/process-lab.ts';
+import { type Agent, awaitEvent, ChildProgram } from '../support/processes/process-lab.ts';
 import { until } from '../support/processes/manager-requests.ts';
 import { PoolCluster } from '../support/processes/pool-cluster.ts';
 
@@ -16,7 +16,7 @@ const entry = resolve(import.meta.dirname, '../../src/cli/main.ts');
 
 type Run = { readonly code: number | null; readonly stdout: string; readonly stderr: string };
 
-class Shell {
+class CommandShell {
   readonly cluster: PoolCluster;
 
   constructor(cluster: PoolCluster) {
@@ -29,11 +29,11 @@ class Shell {
     return path;
   }
 
-  async run(...words: readonly string[]): Promise<Run> {
+  async run(...args: readonly string[]): Promise<Run> {
     const [node] = this.cluster.up as readonly [Agent];
     const { lab } = this.cluster;
-    // Not one of the lab's programs: those are to end only when they are told to.
-    const program = new ChildProgram([entry, ...words], {
+    // Not a program of the lab, whose exits must be caused by the test.
+    const program = new ChildProgram([entry, ...args], {
       cwd: lab.folder,
       env: { ...lab.env, REMUSTER_ADDR: node.addr },
     });
@@ -41,25 +41,25 @@ class Shell {
     return { code, stdout: program.stdout, stderr: program.stderr };
   }
 
-  async ok(...words: readonly string[]): Promise<Record<string, unknown>> {
-    const { code, stdout, stderr } = await this.run(...words, '-o', 'json');
-    assert.equal(code, 0, `${words.join(' ')}\n${stderr}`);
+  async ok(...args: readonly string[]): Promise<Record<string, unknown>> {
+    const { code, stdout, stderr } = await this.run(...args, '-o', 'json');
+    assert.equal(code, 0, `${args.join(' ')}\n${stderr}`);
     return JSON.parse(stdout) as Record<string, unknown>;
   }
 
-  async refused(code: number, pattern: RegExp, ...words: readonly string[]): Promise<void> {
-    const ended = await this.run(...words);
+  async refused(code: number, pattern: RegExp, ...args: readonly string[]): Promise<void> {
+    const ended = await this.run(...args);
     assert.deepEqual([ended.code, pattern.test(ended.stderr)], [code, true], ended.stderr);
   }
 
-  async call(pool: string, method: string, ...words: readonly string[]): Promise<unknown> {
-    const { code, stdout, stderr } = await this.run('call', pool, method, ...words, '-o', 'json');
+  async call(pool: string, method: string, ...args: readonly string[]): Promise<unknown> {
+    const { code, stdout, stderr } = await this.run('call', pool, method, ...args, '-o', 'json');
     assert.equal(code, 0, stderr);
     return JSON.parse(stdout);
   }
 }
 
-/** The nodes get it from the file; callers know it by this. */
+/** The interface of the module for callers; the nodes get the module from a file. */
 const tally = module('tally', { methods: { add: (_ctx, by: number): number => by } });
 
 function tallyFile(version: number, rest = '', more = ''): string {
@@ -76,7 +76,7 @@ export const tally = module('tally', {
     },
     version: { readonly: true, run: (): number => ${version}, aggregate: (parts: number[]) => parts.join() },
     boom: () => {
-      throw new Error('as asked');
+      throw new Error('boom');
     },
   },
 });
@@ -86,7 +86,7 @@ export const tally = module('tally', {
 const names = ['m1', 'w1', 'w2', 'w3'];
 
 describe('modules', { timeout: 240_000 }, () => {
-  it('are deployed, rolled out under load without a failed call, and refused when they are broken', async (t) => {
+  it('are deployed, rolled out under load without a failed call, and refused when broken', async (t) => {
     const shell = await start(t);
     const { cluster } = shell;
     const path = shell.file('tally.ts', tallyFile(1));
@@ -97,7 +97,7 @@ describe('modules', { timeout: 240_000 }, () => {
     await shell.ok(...create('t', 'tally'));
     assert.equal(await shell.call('t', 'version', '--broadcast'), '1,1,1,1');
 
-    const load = await underLoad(cluster);
+    const load = await startCalls(cluster);
     shell.file('tally.ts', tallyFile(2));
     const second = await shell.ok('module', 'deploy', path);
     assert.deepEqual([second['version'], pools(second)], [2, [['t', 2, 4]]]);
@@ -105,13 +105,13 @@ describe('modules', { timeout: 240_000 }, () => {
     const { calls, failures } = await load.stop();
     assert.deepEqual(failures, []);
     assert.ok(calls > 50, `only ${calls} calls`);
-    assert.equal(await load.sum(), calls, 'every call counts once');
+    assert.equal(await load.sum(), calls, 'every call ran once');
 
-    await breaks(shell, path);
+    await refusesBroken(shell, path);
     await cluster.end();
   });
 
-  it('are there again after a restart, and loaded by who joins later', async (t) => {
+  it('are loaded again after a restart, and by nodes that join later', async (t) => {
     const shell = await start(t, { m1: 'manager', w1: 'worker' });
     const { cluster } = shell;
     shell.file('step.ts', 'export const step: number = 1;\n');
@@ -121,9 +121,9 @@ describe('modules', { timeout: 240_000 }, () => {
     await cluster.kill(cluster.get('w1'));
     await cluster.restart('w1');
     await cluster.add('w2', ['--roles', 'worker']);
-    await event(cluster.get('w2').addr, ({ type }) => type === 'module.loaded', 'the module on w2');
+    await awaitEvent(cluster.get('w2').addr, ({ type }) => type === 'module.loaded', 'the module on w2');
     assert.equal(await shell.call('t', 'add', '5', '--id', '0', '--timeout', '30s'), 10);
-    await until('both can run it', async () => {
+    await until('both nodes have loaded it', async () => {
       const shown = await shell.ok('module', 'show', 'tally');
       const [version] = shown['versions'] as { loadedBy: string[]; missingOn: string[] }[];
       return version?.loadedBy.join() === 'w1,w2' && version.missingOn.length === 0 ? true : undefined;
@@ -132,8 +132,8 @@ describe('modules', { timeout: 240_000 }, () => {
   });
 });
 
-/** A bundle that cannot be imported, one that exits, one that cannot open its containers. */
-async function breaks(shell: Shell, path: string): Promise<void> {
+/** Bundles that cannot be imported, that exit, and that cannot open their containers. */
+async function refusesBroken(shell: CommandShell, path: string): Promise<void> {
   const { cluster } = shell;
   const broken = `${tallyFile(3)}\nif (tally.name === 'tally') throw new Error('no database');\n`;
   await shell.refused(
@@ -174,15 +174,15 @@ async function breaks(shell: Shell, path: string): Promise<void> {
   const stopped = await shell.run('module', 'deploy', path, '--timeout', '60s');
   assert.equal(stopped.code, 1, stopped.stderr);
   assert.match(stopped.stderr, /the roll-out has stopped: t\/\d failed to open 3 times: .*version 3 cannot/);
-  const answers = await Promise.all(
+  const replies = await Promise.all(
     [0, 1, 2, 3].map(
       async (id) => (await shell.run('call', 't', 'version', '--id', String(id), '--timeout', '2s')).stdout,
     ),
   );
-  assert.equal(answers.filter((text) => text.trim() === '2').length, 3, 'the others go on with what they run');
+  assert.equal(replies.filter((text) => text.trim() === '2').length, 3, 'the other containers keep their version');
   shell.file('tally.ts', tallyFile(4));
   assert.deepEqual(pools(await shell.ok('module', 'deploy', path)), [['t', 4, 4]]);
-  cluster.nobodyFell();
+  cluster.assertNoUnexpectedExit();
 }
 
 describe('compose', { timeout: 240_000 }, () => {
@@ -191,12 +191,12 @@ describe('compose', { timeout: 240_000 }, () => {
   - { pool_name: other, mod_name: kv, containers: 2, copies: 1, pool_query: local }
 `;
 
-  it('makes pools that come back in an empty cluster, and stay away when they were deleted (CH-13)', async (t) => {
+  it('creates pools that return after a full loss of the registry, and do not return after a deletion (CH-13)', async (t) => {
     const shell = await start(t, { m1: 'manager', w1: 'worker', w2: 'worker' });
     const { cluster } = shell;
     const path = shell.file('pools.yaml', file);
-    const results = async (...words: readonly string[]): Promise<unknown> => {
-      const { items } = await shell.ok('compose', path, ...words);
+    const results = async (...args: readonly string[]): Promise<unknown> => {
+      const { items } = await shell.ok('compose', path, ...args);
       return (items as { name: string; result: string }[]).map(({ name, result }) => `${name} ${result}`);
     };
     assert.deepEqual(await results(), ['back created', 'other created']);
@@ -206,20 +206,20 @@ describe('compose', { timeout: 240_000 }, () => {
     assert.match(readFileSync(restart('w1'), 'utf8'), /"color": "green"/);
     assert.deepEqual([existsSync(restart('w1', 'other')), existsSync(restart('m1'))], [false, false]);
 
-    // Everything that was agreed is lost.
+    // The log of the registry is lost.
     await cluster.stop(...cluster.up);
     for (const table of ['log.db', 'log.db-wal', 'log.db-shm', 'log.db-log0', 'log.db-log1'])
       rmSync(join(cluster.lab.folder, 'm1', table), { force: true });
     await Promise.all([cluster.restart('m1', ['--bootstrap']), cluster.restart('w1'), cluster.restart('w2')]);
-    await cluster.settled();
-    await cluster.whole('back');
+    await cluster.awaitReady();
+    await cluster.awaitHealthy('back');
     const { items } = await shell.ok('pool', 'list');
     assert.deepEqual(
       (items as { name: string; params: unknown }[]).map(({ name, params }) => [name, params]),
       [['back', { color: 'green' }]],
     );
 
-    // Deleted while one worker is away: it must not bring the pool back.
+    // Deleted while one worker is down: it must not recreate the pool.
     await cluster.stop(cluster.get('w2'));
     assert.deepEqual(await results('--unregister', '--yes'), ['back deleted', 'other does not exist']);
     await disappears(restart('w1'));
@@ -232,7 +232,7 @@ describe('compose', { timeout: 240_000 }, () => {
 });
 
 describe('a pool', { timeout: 240_000 }, () => {
-  it('is exported and imported, whole and checked, into a new pool of the same shape only', async (t) => {
+  it('is exported and imported completely and with checksums, only into a new pool of the same shape', async (t) => {
     const shell = await start(t, { m1: 'manager', w1: 'worker', w2: 'worker' });
     const { cluster } = shell;
     const session = await cluster.session();
@@ -249,8 +249,8 @@ describe('a pool', { timeout: 240_000 }, () => {
     await shell.refused(5, /has 2 containers of kv, but the file has 4 of kv/, 'pool', 'import', 'narrow', out);
     await shell.refused(5, /others have written to container/, 'pool', 'import', 'from', out);
     const text = readFileSync(out, 'utf8');
-    const damaged = shell.file('damaged.jsonl', text.replace('"v":"', '"v":"A'));
-    await shell.refused(1, /STORE_CORRUPT: .*container \d/, 'pool', 'import', 'to', damaged);
+    const corrupt = shell.file('corrupt.jsonl', text.replace('"v":"', '"v":"A'));
+    await shell.refused(1, /STORE_CORRUPT: .*container \d/, 'pool', 'import', 'to', corrupt);
     await shell.refused(1, /STORE_CORRUPT/, 'pool', 'import', 'to', shell.file('short.jsonl', text.slice(0, -100)));
 
     const imported = await shell.ok('pool', 'import', 'to', out);
@@ -258,8 +258,8 @@ describe('a pool', { timeout: 240_000 }, () => {
     const to = session.pool(kv, 'to');
     for (const key of keys) assert.deepEqual((await to.dynamic().get(key))?.value, { n: key, big: 'x'.repeat(2_000) });
     assert.equal((await to.dynamic().get('short'))?.value, 'lived');
-    await cluster.whole('to');
-    // It is in the copies: nobody notices that an owner is gone.
+    await cluster.awaitHealthy('to');
+    // The replicas have it: the loss of an owner goes unnoticed.
     await cluster.kill(cluster.get('w1'));
     assert.deepEqual((await to.dynamic().get('key 7'))?.value, { n: 'key 7', big: 'x'.repeat(2_000) });
     await cluster.restart('w1');
@@ -270,8 +270,8 @@ describe('a pool', { timeout: 240_000 }, () => {
 async function start(
   t: TestContext,
   nodes = Object.fromEntries(names.map((name) => [name, roleOf(name)])),
-): Promise<Shell> {
-  return new Shell(await PoolCluster.start(t, nodes));
+): Promise<CommandShell> {
+  return new CommandShell(await PoolCluster.start(t, nodes));
 }
 
 function roleOf(name: string): string {
@@ -295,32 +295,32 @@ async function disappears(path: string): Promise<void> {
   await until(`no ${path}`, async () => (existsSync(path) ? undefined : true));
 }
 
-/** Four callers, each with a container of its own, until they are stopped. */
-async function underLoad(cluster: PoolCluster): Promise<{
+/** Four callers, each of its own container, until they are stopped. */
+async function startCalls(cluster: PoolCluster): Promise<{
   stop(): Promise<{ readonly calls: number; readonly failures: readonly string[] }>;
   sum(): Promise<number>;
 }> {
   const session = await cluster.session();
   const pool = session.pool(tally, 't').with({ timeoutMs: 20_000 });
   const failures: string[] = [];
-  let isOver = false;
+  let isStopped = false;
   let calls = 0;
   const caller = async (id: number): Promise<void> => {
-    while (!isOver) {
+    while (!isStopped) {
       try {
         await pool.id(id).add(1);
         calls += 1;
       } catch (error) {
         failures.push(String(error));
       }
-      // Calls as fast as they can would leave no processor for the nodes.
+      // Without a pause the callers would take the CPU time of the nodes.
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
   };
   const callers = [0, 1, 2, 3].map(caller);
   return {
     stop: async () => {
-      isOver = true;
+      isStopped = true;
       await Promise.all(callers);
       return { calls, failures };
     },

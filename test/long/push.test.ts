@@ -1,4 +1,4 @@
-/** A worker without UDP among three managers, as real processes: it is a member like any other. */
+/** A push member (a worker without UDP) among three managers, as real processes: it is a member like any other. */
 import assert from 'node:assert/strict';
 import { createSocket } from 'node:dgram';
 import { test } from 'node:test';
@@ -6,44 +6,46 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { getJson, postJson } from '../../src/cli/command/http-client.ts';
 import {
   type Agent,
-  alive,
-  event,
+  awaitAlive,
+  awaitEvent,
   ProcessLab,
   type ListedMember,
-  members,
+  fetchMembers,
   type NodeEvent,
 } from '../support/processes/process-lab.ts';
 
-const notHere = process.platform === 'win32' && 'signals that stop a process are unknown here';
+const unsupported = process.platform === 'win32' && 'signals that stop a process are unknown here';
 const managerNames = ['m1', 'm2', 'm3'];
-/** Heartbeats of this length survive a machine that is busy with other tests. */
-const words = ['--probe-interval', '1s'];
+/** So long that heartbeats arrive in time on a busy machine. */
+const args = ['--probe-interval', '1s'];
 
 type Cluster = { readonly managers: readonly Agent[]; readonly worker: Agent; readonly join: readonly string[] };
 
 async function cluster(lab: ProcessLab, more: readonly string[] = []): Promise<Cluster> {
   const [first = '', ...others] = managerNames;
-  const seed = await lab.agent(first, [...words, ...more, '--roles', 'manager']);
-  const join = [...words, ...more, '--join', `127.0.0.1:${seed.port}`];
+  const seed = await lab.agent(first, [...args, ...more, '--roles', 'manager']);
+  const join = [...args, ...more, '--join', `127.0.0.1:${seed.port}`];
   const rest = await Promise.all(others.map((name) => lab.agent(name, [...join, '--roles', 'manager'])));
   const managers = [seed, ...rest];
   await Promise.all(
-    managers.flatMap((one) => managerNames.filter((name) => name !== one.name).map((name) => alive(one.addr, name))),
+    managers.flatMap((one) =>
+      managerNames.filter((name) => name !== one.name).map((name) => awaitAlive(one.addr, name)),
+    ),
   );
   const worker = await lab.agent('w1', [...join, '--roles', 'worker', '--membership', 'push']);
-  await Promise.all(managers.map(({ addr }) => alive(addr, 'w1')));
-  await Promise.all(managerNames.map((name) => alive(worker.addr, name)));
+  await Promise.all(managers.map(({ addr }) => awaitAlive(addr, 'w1')));
+  await Promise.all(managerNames.map((name) => awaitAlive(worker.addr, name)));
   return { managers, worker, join };
 }
 
 async function rowOf(by: Agent, name: string): Promise<ListedMember & { readonly watchedBy: string | null }> {
-  const rows = (await members(by.addr)) as (ListedMember & { readonly watchedBy: string | null })[];
+  const rows = (await fetchMembers(by.addr)) as (ListedMember & { readonly watchedBy: string | null })[];
   return rows.find((row) => row.name === name) ?? assert.fail(`${by.name} does not know ${name}`);
 }
 
 async function saw(by: Agent, type: string, sinceSeq = 0, member = 'w1'): Promise<NodeEvent> {
   const fits = (found: NodeEvent): boolean => found.type === type && found.member === member && found.seq > sinceSeq;
-  return await event(by.addr, fits, `${by.name} to see ${type} ${member} after event ${sinceSeq}`);
+  return await awaitEvent(by.addr, fits, `${by.name} to see ${type} ${member} after event ${sinceSeq}`);
 }
 
 async function seen(by: Agent): Promise<readonly NodeEvent[]> {
@@ -51,10 +53,10 @@ async function seen(by: Agent): Promise<readonly NodeEvent[]> {
     .items;
 }
 
-/** The manager that hears the worker, by the word of the first one. */
+/** The manager that gets the heartbeats of the worker, in the view of the first manager. */
 async function watcherOf(managers: readonly Agent[]): Promise<Agent> {
   const { watchedBy } = await rowOf(managers[0] as Agent, 'w1');
-  return managers.find(({ name }) => name === watchedBy) ?? assert.fail(`nobody is called ${watchedBy}`);
+  return managers.find(({ name }) => name === watchedBy) ?? assert.fail(`there is no manager ${watchedBy}`);
 }
 
 async function udpIsFree(port: number): Promise<void> {
@@ -64,7 +66,7 @@ async function udpIsFree(port: number): Promise<void> {
   });
 }
 
-test('without UDP it is seen alive by all; killed it is dead for all, and somebody knows why', async (context) => {
+test('a worker without UDP is alive to all; when killed it is dead to all, with the reason', async (context) => {
   const lab = new ProcessLab(context);
   const { managers, worker, join } = await cluster(lab);
   await udpIsFree(worker.port);
@@ -79,40 +81,44 @@ test('without UDP it is seen alive by all; killed it is dead for all, and somebo
   assert.match(history.at(-1)?.why ?? '', /^no heartbeat for \d+ ms$/);
   const again = await lab.agent('w1', [...join, '--roles', 'worker', '--membership', 'push']);
   for (const manager of managers) {
-    const isNewLife = (found: NodeEvent): boolean =>
+    const isNewGeneration = (found: NodeEvent): boolean =>
       found.type === 'member.alive' && found.member === 'w1' && found['generation'] === 2;
-    await event(manager.addr, isNewLife, `${manager.name} to see the new life`);
+    await awaitEvent(manager.addr, isNewGeneration, `${manager.name} to see the new generation`);
   }
-  assert.deepEqual(lab.bystandersDown(worker), []);
+  assert.deepEqual(lab.unexpectedExits(worker), []);
   again.kill('SIGTERM');
   assert.deepEqual(await again.waitForExit(), { code: 0, signal: null });
   await Promise.all(managers.map((manager) => saw(manager, 'member.left')));
 });
 
-test('stopped it is given up, and returns by itself when it goes on', { skip: notHere }, async (context) => {
-  const lab = new ProcessLab(context);
-  const { managers, worker } = await cluster(lab);
-  worker.kill('SIGSTOP');
-  context.after(() => worker.kill('SIGCONT'));
-  const deaths = await Promise.all(managers.map((manager) => saw(manager, 'member.dead')));
-  worker.kill('SIGCONT');
-  for (const [place, manager] of managers.entries()) {
-    const back = await saw(manager, 'member.alive', deaths[place]?.seq);
-    assert.equal(back['generation'], 1);
-    assert.ok(Number(back['incarnation']) > Number(deaths[place]?.['incarnation']));
-  }
-});
+test(
+  'a stopped worker is declared dead, and returns by itself when it continues',
+  { skip: unsupported },
+  async (context) => {
+    const lab = new ProcessLab(context);
+    const { managers, worker } = await cluster(lab);
+    worker.kill('SIGSTOP');
+    context.after(() => worker.kill('SIGCONT'));
+    const deaths = await Promise.all(managers.map((manager) => saw(manager, 'member.dead')));
+    worker.kill('SIGCONT');
+    for (const [place, manager] of managers.entries()) {
+      const back = await saw(manager, 'member.alive', deaths[place]?.seq);
+      assert.equal(back['generation'], 1);
+      assert.ok(Number(back['incarnation']) > Number(deaths[place]?.['incarnation']));
+    }
+  },
+);
 
-test('its manager is killed: another one hears it, and nobody calls it dead', async (context) => {
+test('a worker whose manager is killed moves to another one, and is not declared dead', async (context) => {
   const lab = new ProcessLab(context);
   const { managers, worker } = await cluster(lab);
   const watcher = await watcherOf(managers);
   const others = managers.filter((manager) => manager !== watcher);
   watcher.kill('SIGKILL');
   await Promise.all(others.map((manager) => saw(manager, 'member.dead', 0, watcher.name)));
-  // It has moved when it says so itself: its incarnation is a higher one.
-  for (let looks = 0; ; looks++) {
-    assert.ok(looks < 300, 'the worker found no other manager');
+  // The worker has moved when it announces it with a higher incarnation.
+  for (let attempts = 0; ; attempts++) {
+    assert.ok(attempts < 300, 'the worker found no other manager');
     const rows = await Promise.all(others.map((manager) => rowOf(manager, 'w1')));
     if (rows.every(({ incarnation, watchedBy }) => incarnation > 0 && watchedBy !== watcher.name)) break;
     await pause(50);
@@ -124,7 +130,7 @@ test('its manager is killed: another one hears it, and nobody calls it dead', as
   }
 });
 
-test('a blocked main loop makes it stuck, not dead', async (context) => {
+test('a blocked main loop makes a worker stuck, not dead', async (context) => {
   const lab = new ProcessLab(context);
   const { managers, worker } = await cluster(lab, ['--chaos', '--stuck-after', '1s']);
   const watcher = await watcherOf(managers);

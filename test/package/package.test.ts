@@ -1,6 +1,6 @@
 /**
- * What users get: the packed package, installed in an empty folder by npm, used from plain JavaScript, from TypeScript
- * and from the command line. It sees only what `npm pack` takes along, so a file that is missing there is missed here.
+ * The packed package, installed by npm in an empty folder and used from JavaScript, TypeScript and the command line. A
+ * file that `npm pack` leaves out is missing here too.
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -34,14 +34,14 @@ before(async () => {
   mkdirSync(consumer);
   await run(root, 'npm', 'pack', '--pack-destination', folder);
   const tarball = readdirSync(folder).find((name) => name.endsWith('.tgz'));
-  assert.ok(tarball !== undefined, 'npm pack made no tarball');
+  assert.ok(tarball !== undefined, 'npm pack created no tarball');
   await run(consumer, 'npm', 'init', '-y');
   await run(consumer, 'npm', 'install', '--no-audit', '--no-fund', '--prefer-offline', join(folder, tarball));
 });
 after(() => rmSync(folder, { recursive: true, force: true }));
 
 describe('the packed package', () => {
-  it('holds the build and neither sources nor tests', () => {
+  it('contains the build and neither sources nor tests', () => {
     const files = readdirSync(join(consumer, 'node_modules/remuster'), { recursive: true }) as string[];
     assert.ok(files.includes('dist/index.js') && files.includes('dist/index.d.ts') && files.includes('README.md'));
     assert.deepEqual(
@@ -50,7 +50,7 @@ describe('the packed package', () => {
     );
   });
 
-  it('brings only its own three dependencies and what the bundler needs', () => {
+  it('installs only its three dependencies and those of the bundler', () => {
     const names = readdirSync(join(consumer, 'node_modules')).filter((name) => !name.startsWith('.'));
     assert.deepEqual(names.toSorted(), ['@oxc-project', '@rolldown', 'commander', 'remuster', 'rolldown', 'yaml']);
   });
@@ -67,7 +67,7 @@ describe('the packed package', () => {
     });
   }
 
-  it('hides its inside', async () => {
+  it('does not export internal files', async () => {
     const program = "await import('remuster/dist/base/loop.js').catch((error) => console.log(error.code))";
     const stdout = await run(consumer, 'node', '--input-type=module', '--eval', program);
     assert.equal(stdout.trim(), 'ERR_PACKAGE_PATH_NOT_EXPORTED');
@@ -78,7 +78,7 @@ describe('the packed package', () => {
     assert.match(await run(consumer, 'node', 'counter.mts'), readmeOutput);
   });
 
-  it('is typed: the program of the README compiles, a wrong one does not', async () => {
+  it('has types: the program of the README compiles, and one with a wrong option does not', async () => {
     const wrong = "import { nodeOptions } from 'remuster';\nnodeOptions({ probeIntervalMs: 'soon' });\n";
     writeFileSync(join(consumer, 'typed.mts'), readmeProgram());
     writeFileSync(join(consumer, 'primes.ts'), readmeWorkflow());

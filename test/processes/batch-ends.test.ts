@@ -1,4 +1,4 @@
-/** How batches end, as operators and programs see it: a dev cluster of real processes, and items that throw. */
+/** How batches end, as operators and programs see it, on a dev cluster of real processes with items that throw. */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import type { Report } from '../../src/jobs/report/report.ts';
 import { type ItemFailure, connect, isJobFailure } from '../../src/index.ts';
 import { ProcessLab } from '../support/processes/process-lab.ts';
 
-/** For what takes some seconds when nobody else uses the machine. */
+/** For a start that takes seconds on an idle machine. */
 const startMs = 120_000;
 
 /** `BAD` says which share of the items throws: all, half, none. */
@@ -67,13 +67,13 @@ describe('the end of a batch', () => {
   });
 
   type Ran = { code: number | null; stdout: string; stderr: string };
-  async function ran(...words: string[]): Promise<Ran> {
-    const program = lab.program(words);
+  async function ran(...args: string[]): Promise<Ran> {
+    const program = lab.program(args);
     const { code } = await program.ended;
     return { code, stdout: program.stdout, stderr: program.stderr };
   }
 
-  /** Runs a file to its end; how it ended and what it counted, by its own report and by `job show`. */
+  /** Runs a file to its end; `job show` must agree with the report of the run. */
   async function runFile(file: string, bad: string): Promise<{ code: number | null; report: Report }> {
     const { code, stdout, stderr } = await ran('run', `${file}.ts`, '--env', `BAD=${bad}`, '-o', 'json');
     assert.notEqual(stdout, '', stderr);
@@ -88,7 +88,7 @@ describe('the end of a batch', () => {
     return [report.status, code, batch?.completed, batch?.failed, next?.status];
   };
 
-  test('is COMPLETED with 0 only when no item failed; FAILED with 1 when all or half of them threw', async () => {
+  test('is COMPLETED with exit code 0 without a failed item, and FAILED with 1 if all or half of them throw', async () => {
     assert.deepEqual(endOf(await runFile('plain', 'none')), ['COMPLETED', 0, 40, 0, 'COMPLETED']);
     const all = await runFile('plain', 'all');
     assert.deepEqual(endOf(all), ['FAILED', 1, 0, 40, 'CANCELLED']);
@@ -98,7 +98,7 @@ describe('the end of a batch', () => {
     assert.deepEqual(endOf(await runFile('beyond', 'half')), ['FAILED', 1, 20, 20, 'CANCELLED']);
   });
 
-  test('is PARTIAL with 4 within what is tolerated, and what comes after it runs', async () => {
+  test('is PARTIAL with exit code 4 within the tolerated failures, and the next workflow runs', async () => {
     assert.deepEqual(endOf(await runFile('goOn', 'half')), ['PARTIAL', 4, 20, 20, 'COMPLETED']);
     assert.deepEqual(endOf(await runFile('within', 'half')), ['PARTIAL', 4, 20, 20, 'COMPLETED']);
     assert.deepEqual(endOf(await runFile('goOn', 'all')), ['FAILED', 1, 0, 40, 'CANCELLED']);
@@ -110,7 +110,7 @@ describe('the end of a batch', () => {
     assert.deepEqual(endOf(await runFile('breaks', 'half')), ['COMPLETED', 99, 20, 20, 'COMPLETED']);
   });
 
-  test('comes with the first failed item when it says stop; other options are refused', async () => {
+  test('comes with the first failed item with onItemError stop; an unknown value is refused', async () => {
     const { code, report } = await runFile('stops', '');
     assert.deepEqual([report.status, code, report.totals.failed], ['FAILED', 1, 1]);
     assert.ok(report.totals.completed < 500, `${report.totals.completed} items were done after the first failure`);
@@ -119,7 +119,7 @@ describe('the end of a batch', () => {
     assert.match(refused.stderr, /onItemError has to be one of fail, stop, continue/);
   });
 
-  test('says which items failed, with what and where: failures, result, report and page', async () => {
+  test('lists failed items with error and position: in failures, result, report and page', async () => {
     const { report } = await runFile('goOn', 'half');
     const { jobId } = report;
     const odd = Array.from({ length: 20 }, (_, i) => i * 2 + 1);
@@ -163,7 +163,11 @@ describe('the end of a batch', () => {
     });
     const people = await ran('job', 'result', jobId);
     assert.match(people.stdout, /^\{\n {2}"batch": \[\n {4}0,/);
-    assert.equal((JSON.parse(people.stdout) as { batch: unknown[] }).batch.length, 40, 'whole: it is no terminal');
+    assert.equal(
+      (JSON.parse(people.stdout) as { batch: unknown[] }).batch.length,
+      40,
+      'complete, because stdout is no terminal',
+    );
     assert.match(people.stderr, /the job is PARTIAL\nbatch: 20 failed items\n/);
 
     const text = await ran('job', 'report', jobId, '--out', 'report.html');
@@ -175,7 +179,7 @@ describe('the end of a batch', () => {
     assert.ok(items.some((row) => row.jobId === jobId && row.status === 'PARTIAL' && row.completed === 21));
   });
 
-  test('a program gets the failures with the error, and every item that ended one by one', async () => {
+  test('gives a program the failures with the error, and every item one by one', async () => {
     const addr = ready.nodes.map(({ port }) => `127.0.0.1:${port}`);
     const cluster = await connect({ addr, cluster: 'dev', secret: ready.secret });
     try {

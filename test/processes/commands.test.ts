@@ -1,4 +1,4 @@
-/** The commands as a user types them: what they print where, and how they end. */
+/** The commands as a user types them: what they print on stdout and stderr, and their exit codes. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
@@ -7,16 +7,16 @@ import { describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { parse } from 'yaml';
 import { optionNames } from '../../src/node/options/options.ts';
-import { alive, ProcessLab } from '../support/processes/process-lab.ts';
+import { awaitAlive, ProcessLab } from '../support/processes/process-lab.ts';
 
 type List = { readonly schemaVersion: number; readonly items: readonly Record<string, unknown>[] };
 
-describe('commands that ask a node', () => {
+describe('commands that send requests to a node', () => {
   test('show members, events, health, status and options in every format', async (context) => {
     const lab = new ProcessLab(context);
     const a = await lab.agent('a');
     const b = await lab.agent('b', ['--join', `127.0.0.1:${a.port}`]);
-    await alive(a.addr, 'b');
+    await awaitAlive(a.addr, 'b');
     const env = { REMUSTER_ADDR: a.addr };
     const [json, yaml, jsonl, name, table, events, health, status, config] = await Promise.all([
       lab.run(['members', '-o', 'json'], env),
@@ -97,7 +97,7 @@ describe('commands that ask a node', () => {
     }
   });
 
-  test('end with 3 when nobody answers and with 2 when the context is unknown', async (context) => {
+  test('exit with 3 when the node does not reply, and with 2 when the context is unknown', async (context) => {
     const lab = new ProcessLab(context);
     for (const command of ['members', 'events', 'health', 'status']) {
       const { code, stdout, stderr } = await lab.run([command, '-o', 'json', '--addr', 'http://127.0.0.1:1']);
@@ -113,7 +113,7 @@ describe('commands that ask a node', () => {
 });
 
 describe('commands that need no cluster', () => {
-  test('config show tells the sources of options here', async (context) => {
+  test('config show prints the options and their sources', async (context) => {
     const lab = new ProcessLab(context);
     writeFileSync(join(lab.folder, 'remuster.config.yaml'), 'dc: east\nport: 1\n');
     const { code, stdout } = await lab.run(['config', 'show', '--sources', '-o', 'json', '--http-port', '2'], {
@@ -135,18 +135,18 @@ describe('commands that need no cluster', () => {
     assert.match(wrong.stderr, /unknown option "prot".*did you mean port\?/);
   });
 
-  test('explain knows every code, and the nearest one to a slip', async (context) => {
+  test('explain prints an error code, and suggests the nearest one for a typo', async (context) => {
     const lab = new ProcessLab(context);
     const { code, stdout } = await lab.run(['explain', 'CAPACITY', '-o', 'json']);
     assert.equal(code, 0);
-    const told = JSON.parse(stdout) as Record<string, unknown>;
+    const entry = JSON.parse(stdout) as Record<string, unknown>;
     assert.deepEqual(
-      [told['code'], told['retryable'], told['stateChanged'], told['schemaVersion']],
+      [entry['code'], entry['retryable'], entry['stateChanged'], entry['schemaVersion']],
       ['CAPACITY', true, 'no', 1],
     );
-    const slip = await lab.run(['explain', 'CAPACTY', '-o', 'json']);
-    assert.equal(slip.code, 2);
-    assert.match(slip.stderr, /did you mean CAPACITY/);
+    const typo = await lab.run(['explain', 'CAPACTY', '-o', 'json']);
+    assert.equal(typo.code, 2);
+    assert.match(typo.stderr, /did you mean CAPACITY/);
   });
 
   test('completion scripts are accepted by their shell', async (context) => {
@@ -166,7 +166,7 @@ describe('commands that need no cluster', () => {
     assert.equal((await lab.run(['completion', 'tcsh'])).code, 2);
   });
 
-  test('wrong usage ends with 2, says what was meant, and is JSON when asked for', async (context) => {
+  test('wrong usage exits with 2, suggests a correction, and prints JSON with -o json', async (context) => {
     const lab = new ProcessLab(context);
     const cases: [string[], RegExp][] = [
       [['membrs'], /Did you mean members/],
@@ -177,18 +177,18 @@ describe('commands that need no cluster', () => {
       [['events', '--since', 'x'], /number of an event/],
       [['dev', '--workers', 'many'], /--workers must be/],
     ];
-    const runs = await Promise.all(cases.map(([words]) => lab.run(words)));
+    const runs = await Promise.all(cases.map(([args]) => lab.run(args)));
     for (const [i, { code, stdout, stderr }] of runs.entries()) {
-      const [words, pattern] = cases[i] as [string[], RegExp];
-      assert.deepEqual([code, stdout], [2, ''], words.join(' '));
-      assert.match(stderr, pattern, words.join(' '));
+      const [args, pattern] = cases[i] as [string[], RegExp];
+      assert.deepEqual([code, stdout], [2, ''], args.join(' '));
+      assert.match(stderr, pattern, args.join(' '));
     }
     const { code, stderr } = await lab.run(['membrs', '-o', 'json']);
     assert.equal(code, 2);
     assert.equal((JSON.parse(stderr) as { error: { code: string } }).error.code, 'BAD_ARGUMENT');
   });
 
-  test('help and version are data, also through the launcher', async (context) => {
+  test('help and version go to stdout, also through the launcher', async (context) => {
     const lab = new ProcessLab(context);
     const help = await lab.run(['--help']);
     assert.deepEqual([help.code, help.stderr], [0, '']);
@@ -198,7 +198,7 @@ describe('commands that need no cluster', () => {
     assert.match(stdout, /^\d+\.\d+\.\d+\n$/);
   });
 
-  test('a reader that has had enough is no error', async (context) => {
+  test('a closed stdout is no error', async (context) => {
     const lab = new ProcessLab(context);
     const started = lab.program(['explain', '-o', 'json']);
     started.child.stdout?.destroy();

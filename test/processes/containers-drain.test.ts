@@ -1,8 +1,8 @@
-/** Three nodes with kv pools that are written all the time: balance, drain and return (DA-4 to DA-7). */
+/** Three nodes with kv pools under writes: balance, drain and activation (DA-4 to DA-7). */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { KvPool } from '../support/processes/kv-pool.ts';
-import { get, httpCall, registered, told, until } from '../support/processes/manager-requests.ts';
+import { get, httpCall, awaitRegistration, awaitNodeEvent, until } from '../support/processes/manager-requests.ts';
 import { PoolCluster } from '../support/processes/pool-cluster.ts';
 import type { Agent } from '../support/processes/process-lab.ts';
 
@@ -11,11 +11,11 @@ type Balance = {
   readonly containers: number;
   readonly nodes: readonly { readonly name: string; readonly containers: number; readonly copies: number }[];
 };
-type Stage = { readonly cluster: PoolCluster; readonly pool: KvPool; readonly drained: Agent };
+type DrainContext = { readonly cluster: PoolCluster; readonly pool: KvPool; readonly drained: Agent };
 
 const both = 'manager,worker';
 
-async function order(by: Agent, path: string, body: object): Promise<Readonly<Record<string, unknown>>> {
+async function post(by: Agent, path: string, body: object): Promise<Readonly<Record<string, unknown>>> {
   const { code, body: reply } = await httpCall(by, 'POST', path, body);
   assert.equal(code, 'OK', JSON.stringify(reply));
   return reply;
@@ -25,26 +25,26 @@ async function balanceOf(agent: Agent): Promise<Balance> {
   return (await get(agent, '/v1/balance')) as Balance;
 }
 
-test('three nodes and twelve containers', async (context) => {
+test('in a cluster of three nodes and twelve containers', async (context) => {
   const cluster = await PoolCluster.start(context, { a: both, b: both, c: both });
   const pool = await KvPool.create(cluster, await cluster.session(), 'things', { containers: 12, copies: 2 });
   const [drained] = cluster.others((await cluster.leader()).agent);
-  const stage = { cluster, pool, drained };
-  await context.test('are balanced, and the report counts them (DA-4)', async () => await balanced(stage));
+  const shared = { cluster, pool, drained };
+  await context.test('containers are balanced, and the report counts them (DA-4)', async () => await balanced(shared));
   await context.test(
-    'a rebalance of them moves nothing, asked or planned (DA-5)',
-    async () => await nothingMoves(stage),
+    'a rebalance of balanced containers moves nothing, with or without dry run (DA-5)',
+    async () => await nothingMoves(shared),
   );
   await context.test(
-    'a drained node is empty, and no write is lost on the way (DA-6, DA-7)',
-    async () => await drain(stage),
+    'a drained node has no container, and no write is lost by its moves (DA-6, DA-7)',
+    async () => await drain(shared),
   );
-  await context.test('a drained node gets nothing, and passes on what it is asked', async () => await bounces(stage));
-  await context.test('activated it has its share by itself (DA-6)', async () => await returns(stage));
+  await context.test('a drained node gets no container, and forwards calls', async () => await forwards(shared));
+  await context.test('an activated node gets its share of containers (DA-6)', async () => await returns(shared));
   await cluster.end();
 });
 
-async function balanced({ cluster, pool, drained }: Stage): Promise<void> {
+async function balanced({ cluster, pool, drained }: DrainContext): Promise<void> {
   const { variation, containers, nodes } = await balanceOf(drained);
   assert.ok(variation < 0.3, String(variation));
   const owners = await pool.owners();
@@ -55,47 +55,47 @@ async function balanced({ cluster, pool, drained }: Stage): Promise<void> {
   }
 }
 
-async function nothingMoves({ pool, drained }: Stage): Promise<void> {
+async function nothingMoves({ pool, drained }: DrainContext): Promise<void> {
   const before = await pool.owners();
   for (const body of [{ dryRun: true }, { maxMoves: 4 }]) {
-    const { moves, started } = await order(drained, '/v1/rebalance', body);
+    const { moves, started } = await post(drained, '/v1/rebalance', body);
     assert.deepEqual([moves, started], [[], 0]);
   }
   assert.deepEqual(await pool.owners(), before);
 }
 
-async function drain({ cluster, pool, drained }: Stage): Promise<void> {
+async function drain({ cluster, pool, drained }: DrainContext): Promise<void> {
   assert.ok((await pool.ownedBy(drained)).length > 0);
-  pool.beginWriting();
-  await order(drained, `/v1/nodes/${drained.name}/drain`, { deadline: '30s' });
-  await told(drained, 'node.state', { mode: 'drained', reason: 'drain_complete' });
-  await registered(drained, 'drained');
-  await pool.endWriting();
+  pool.startWriting();
+  await post(drained, `/v1/nodes/${drained.name}/drain`, { deadline: '30s' });
+  await awaitNodeEvent(drained, 'node.state', { mode: 'drained', reason: 'drain_complete' });
+  await awaitRegistration(drained, 'drained');
+  await pool.stopWriting();
   const all = await cluster.containers('things');
   assert.ok(all.every(({ owner, copies }) => owner !== drained.name && !copies.includes(drained.name)));
-  await pool.assertKept();
+  await pool.assertWritesKept();
 }
 
-async function bounces({ cluster, pool, drained }: Stage): Promise<void> {
+async function forwards({ cluster, pool, drained }: DrainContext): Promise<void> {
   const later = await KvPool.create(cluster, await cluster.session(), 'later', { containers: 6, copies: 2 });
   const all = await cluster.containers('later');
   assert.ok(all.every(({ owner, copies }) => owner !== drained.name && !copies.includes(drained.name)));
   const { code } = await httpCall(drained, 'POST', '/v1/containers/later/0/migrate', { to: drained.name });
   assert.equal(code, 'PRECONDITION');
   await pool.write();
-  await Promise.all([pool.assertKept(drained), later.assertKept(drained)]);
+  await Promise.all([pool.assertWritesKept(drained), later.assertWritesKept(drained)]);
 }
 
-async function returns({ cluster, pool, drained }: Stage): Promise<void> {
-  pool.beginWriting();
-  await order(drained, `/v1/nodes/${drained.name}/activate`, {});
-  await told(drained, 'node.state', { mode: 'active', reason: 'admin_activate' });
+async function returns({ cluster, pool, drained }: DrainContext): Promise<void> {
+  pool.startWriting();
+  await post(drained, `/v1/nodes/${drained.name}/activate`, {});
+  await awaitNodeEvent(drained, 'node.state', { mode: 'active', reason: 'admin_activate' });
   await until(`${drained.name} has its share`, async () => {
     const { variation, nodes } = await balanceOf(drained);
     const share = nodes.find(({ name }) => name === drained.name)?.containers ?? 0;
     return share > 0 && variation < 0.25 ? true : undefined;
   });
-  await pool.endWriting();
-  await cluster.whole('things');
-  await pool.assertKept();
+  await pool.stopWriting();
+  await cluster.awaitHealthy('things');
+  await pool.assertWritesKept();
 }

@@ -1,6 +1,6 @@
 /**
- * Code that means harm, each kind in a real runner through a real worker: it is contained, its end is told with a code,
- * its core is back in service, and the node that runs it (this process) is unharmed.
+ * Hostile code, each kind in a real runner of a real worker: it is contained, its end is reported with a code, its core
+ * is free again, and the process of the worker (this one) is unharmed.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -15,21 +15,21 @@ import type { UnitReport } from '../../src/messages/jobs.ts';
 import { HostileWorker } from '../support/processes/hostile-worker.ts';
 
 const text = new TextDecoder();
-/** Stands for the port of a member: nobody may ever connect to it. */
-const door = createServer((socket) => socket.destroy());
+/** The port of a member, to which no runner may connect. */
+const memberPort = createServer((socket) => socket.destroy());
 /** Any other server. */
 const target = createServer((socket) => socket.end());
-let doorConnections = 0;
-door.on('connection', () => {
-  doorConnections += 1;
+let memberConnections = 0;
+memberPort.on('connection', () => {
+  memberConnections += 1;
 });
 
 let hostile: HostileWorker;
 
 before(async () => {
-  await once(door.listen(0, '127.0.0.1'), 'listening');
+  await once(memberPort.listen(0, '127.0.0.1'), 'listening');
   await once(target.listen(0, '127.0.0.1'), 'listening');
-  hostile = new HostileWorker(3, [{ host: '127.0.0.1', port: portOf(door) }]);
+  hostile = new HostileWorker(3, [{ host: '127.0.0.1', port: portOf(memberPort) }]);
 });
 
 after(async () => {
@@ -37,22 +37,22 @@ after(async () => {
   assert.deepEqual(hostile.worker.coreCounts(), { total: 3, free: 3 });
   await hostile.stop();
   assert.equal(hostile.worker.aliveRunners(), 0);
-  assert.deepEqual(hostile.mistakes, []);
-  assert.equal(doorConnections, 0);
-  door.close();
+  assert.deepEqual(hostile.errors, []);
+  assert.equal(memberConnections, 0);
+  memberPort.close();
   target.close();
 });
 
-function portOf(server: typeof door): number {
+function portOf(server: typeof memberPort): number {
   return (server.address() as AddressInfo).port;
 }
 
-function outputOf(news: UnitReport): unknown {
-  assert.equal(news.status, 'completed', news.message ?? '');
-  return (JSON.parse(text.decode(news.output)) as unknown[])[0];
+function outputOf(report: UnitReport): unknown {
+  assert.equal(report.status, 'completed', report.message ?? '');
+  return (JSON.parse(text.decode(report.output)) as unknown[])[0];
 }
 
-/** Tries each expression and gives the code of its failure, or 'done'. */
+/** Code that evaluates each expression and returns the code of its error, or 'done'. */
 function attempts(expressions: Readonly<Record<string, string>>): string {
   const list = Object.entries(expressions).map(([name, code]) => `[${JSON.stringify(name)}, async () => ${code}]`);
   return `
@@ -63,10 +63,10 @@ function attempts(expressions: Readonly<Record<string, string>>): string {
     return outcomes;`;
 }
 
-function killed(news: UnitReport, why: RegExp): void {
-  assert.equal(news.status, 'failed');
-  assert.equal(news.code, 'RUNNER_KILLED', news.message ?? '');
-  assert.match(news.message ?? '', why);
+function assertKilled(report: UnitReport, message: RegExp): void {
+  assert.equal(report.status, 'failed');
+  assert.equal(report.code, 'RUNNER_KILLED', report.message ?? '');
+  assert.match(report.message ?? '', message);
 }
 
 const connect = (port: string | number, host: string): string => `new Promise((resolve, reject) => {
@@ -77,7 +77,7 @@ describe('a worker contains', { timeout: 200_000, concurrency: 3 }, () => {
   for (const [name, loop] of [
     ['an endless loop', 'for (;;);'],
     ['a flood of microtasks', 'const again = () => Promise.resolve().then(again); await again();'],
-    ['code that cuts its lines to the node', "for (const fd of [3, 4]) load('fs').closeSync(fd); for (;;);"],
+    ['code that closes its channel to the node', "for (const fd of [3, 4]) load('fs').closeSync(fd); for (;;);"],
   ] as const) {
     it(name, async () => {
       const { status, code } = await hostile.run(loop, { timeoutMs: 1_000 });
@@ -88,20 +88,20 @@ describe('a worker contains', { timeout: 200_000, concurrency: 3 }, () => {
 
   it('a heap bomb', async () => {
     const bomb = 'const kept = []; for (;;) kept.push(new Array(1000).fill(Math.random()));';
-    killed(await hostile.run(bomb, { memoryMb: 128 }), /^memory: /);
+    assertKilled(await hostile.run(bomb, { memoryMb: 128 }), /^memory: /);
   });
 
   it('a bomb of buffers outside the heap', { skip: process.platform !== 'linux' }, async () => {
     const bomb = 'const kept = []; for (;;) { kept.push(Buffer.alloc(4_000_000, 1)); await ctx.sleep(2); }';
-    killed(await hostile.run(bomb, { memoryMb: 160 }), /^memory: /);
+    assertKilled(await hostile.run(bomb, { memoryMb: 160 }), /^memory: /);
   });
 
   it('process.exit', async () => {
-    killed(await hostile.run('process.exit(7);'), /code 7/);
+    assertKilled(await hostile.run('process.exit(7);'), /code 7/);
   });
 
   it('process.abort', async () => {
-    killed(await hostile.run('process.abort();'), /SIGABRT/);
+    assertKilled(await hostile.run('process.abort();'), /SIGABRT/);
   });
 
   it('signals, to its parent and to itself', async () => {
@@ -113,10 +113,10 @@ describe('a worker contains', { timeout: 200_000, concurrency: 3 }, () => {
     assert.deepEqual(outcomes, { parent: 'FORBIDDEN', all: 'FORBIDDEN' });
   });
 
-  it('errors that come when it is over', async () => {
+  it('errors after its end', async () => {
     const late = `
       setTimeout(() => { throw new Error('too late'); }, 1);
-      void Promise.reject(new Error('nobody cared'));
+      void Promise.reject(new Error('unhandled'));
       setImmediate(() => process.emit('uncaughtException', new Error('made up')));
       return 'over';`;
     assert.equal(outputOf(await hostile.run(late)), 'over');
@@ -136,7 +136,7 @@ describe('a worker contains', { timeout: 200_000, concurrency: 3 }, () => {
     assert.ok(status === 'completed' || code !== undefined);
   });
 
-  it('a flood of lines', async () => {
+  it('a flood of log lines', async () => {
     const flood = `
       for (let i = 0; i < 20_000; i++) { ctx.log('x'.repeat(1_000)); console.log('y'.repeat(1_000)); }
       return 'flooded';`;
@@ -166,27 +166,27 @@ describe('a worker contains', { timeout: 200_000, concurrency: 3 }, () => {
     assert.ok(status === 'completed' || code === 'RUNNER_KILLED' || code === 'WORKFLOW_TIMEOUT', `${code}`);
   });
 
-  it('results that are too large, have no end, or are no JSON', async () => {
+  it('results that are too large, circular, or not JSON', async () => {
     const large = await hostile.run("return 'x'.repeat(50_000_000);");
     assert.deepEqual([large.status, large.code], ['failed', 'TOO_LARGE']);
     assert.match(large.message ?? '', /bytes|large/i);
-    for (const [result, why] of [
+    for (const [result, message] of [
       ['(() => { const a = []; a.push(a); return a; })()', /circular/i],
       ['10n', /bigint/i],
     ] as const) {
       const { completed, failed, failures } = await hostile.run(`return ${result};`);
       assert.deepEqual([completed, failed], [0, 1], 'the item fails, not its unit');
-      assert.match(decodeFailures(failures ?? new Uint8Array())?.items[0]?.error.message ?? '', why);
+      assert.match(decodeFailures(failures ?? new Uint8Array())?.items[0]?.error.message ?? '', message);
     }
   });
 
-  it('output that imitates what runners say', async () => {
+  it('output that forges the runner protocol', async () => {
     const frame = (kind: number, body: readonly number[]): string =>
       `Buffer.from([0, 0, 0, ${body.length}, ${[kind, ...body].join(', ')}])`;
-    // Not a word; a word about a run that does not exist (tag 11, run 99); a frame of a kind that only we may send.
+    // An invalid message; a message about a run that does not exist (tag 11, run 99); a frame kind that only a node sends.
     for (const forged of [frame(2, [9, 9, 9, 9]), frame(2, [wireFormat, 0, 11, 4, 99]), frame(1, [0, 0, 0, 0])]) {
-      const news = await hostile.run(`load('fs').writeSync(3, ${forged}); await new Promise(() => undefined);`);
-      killed(news, /^protocol: /);
+      const report = await hostile.run(`load('fs').writeSync(3, ${forged}); await new Promise(() => undefined);`);
+      assertKilled(report, /^protocol: /);
     }
     const printed = `process.stdout.write(${frame(2, [wireFormat, 0, 13, 4, 1])}); return 'printed';`;
     assert.equal(outputOf(await hostile.run(printed)), 'printed');
@@ -231,27 +231,27 @@ describe('a worker denies', { timeout: 200_000, concurrency: 3 }, () => {
     assert.deepEqual(outcomes, { shell: denied, spawn: denied, thread: denied, inspector: denied, binding: denied });
   });
 
-  it('a network that was not asked for', async (t) => {
+  it('a network that the workflow did not request', async (t) => {
     if (hostile.isolation === 'weak') return t.skip('this Node cannot deny the network');
-    const tries = attempts({
+    const checks = attempts({
       target: connect(portOf(target), '127.0.0.1'),
       http: "ctx.http.get('http://127.0.0.1:1/')",
     });
-    assert.deepEqual(outputOf(await hostile.run(tries)), { target: 'ERR_ACCESS_DENIED', http: 'FORBIDDEN' });
+    assert.deepEqual(outputOf(await hostile.run(checks)), { target: 'ERR_ACCESS_DENIED', http: 'FORBIDDEN' });
     return undefined;
   });
 
-  it('the doors of the cluster, however they are spelled, and addresses of one link', async () => {
-    const port = portOf(door);
-    // Whatever the guard may use is broken while it looks, and mended for the rest of the test.
-    const [tampering, mending] = [
+  it('the ports of members, in every spelling, and link-local addresses', async () => {
+    const port = portOf(memberPort);
+    // Builtins that the guard may use are broken during its check, and repaired for the rest of the test.
+    const [tampering, repair] = [
       `const [iterate, get, exec] = [Array.prototype[Symbol.iterator], Map.prototype.get, RegExp.prototype.exec];
        Array.prototype[Symbol.iterator] = Map.prototype.get = RegExp.prototype.exec = () => { throw 'tampered'; };`,
       `Array.prototype[Symbol.iterator] = iterate; Map.prototype.get = get; RegExp.prototype.exec = exec;`,
     ];
-    const tries = attempts({
+    const checks = attempts({
       target: connect(portOf(target), '127.0.0.1'),
-      door: connect(port, '127.0.0.1'),
+      member: connect(port, '127.0.0.1'),
       name: connect(port, 'localhost'),
       any: connect(port, '0.0.0.0'),
       mapped: connect(port, '::ffff:127.0.0.1'),
@@ -270,16 +270,16 @@ describe('a worker denies', { timeout: 200_000, concurrency: 3 }, () => {
         try { handle.connect = () => 0; } catch {}
         try { delete handle.connect; } catch {}
         ${tampering}
-        let looks = 0;
-        const shifty = { toString: () => looks++ === 0 ? '127.0.0.2' : '127.0.0.1' };
+        let reads = 0;
+        const shifty = { toString: () => reads++ === 0 ? '127.0.0.2' : '127.0.0.1' };
         const code = new handle.constructor(0).connect({}, shifty, ${port});
-        ${mending}
+        ${repair}
         throw { code: code === -13 ? 'EACCES' : code };
       })()`,
     });
     const denied = 'EACCES';
-    assert.deepEqual(outputOf(await hostile.run(tries, { network: true })), {
-      ...{ target: 'done', door: denied, name: denied, any: denied, mapped: denied, hexadecimal: denied },
+    assert.deepEqual(outputOf(await hostile.run(checks, { network: true })), {
+      ...{ target: 'done', member: denied, name: denied, any: denied, mapped: denied, hexadecimal: denied },
       ...{ fetch: denied, datagram: denied, link: denied, file: denied, names: 'ERR_DNS_SET_SERVERS_FAILED' },
       native: denied,
     });

@@ -1,4 +1,4 @@
-/** Jobs as operators use them: commands against a small dev cluster of real processes, one of which is killed. */
+/** Jobs as operators use them: commands against a small dev cluster of real processes; a worker is killed. */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -11,15 +11,15 @@ import type { Report } from '../../src/jobs/report/report.ts';
 import { connect, type Job } from '../../src/index.ts';
 import { ProcessLab } from '../support/processes/process-lab.ts';
 
-/** For what takes some seconds when nobody else uses the machine. */
-const patienceMs = 120_000;
+/** For a start that takes seconds on an idle machine. */
+const startTimeoutMs = 120_000;
 
 const sumFile = `import { workflow } from 'remuster';
 const shares = workflow('shares', { cores: 2, items: 10, each: (n) => { let sum = 0; for (let i = 1; i <= 10; i++) sum += n * 10 + i; return sum; } });
 const sum = workflow('sum', { after: ['shares'], items: (ctx) => [ctx.from(shares)], each: (all) => all.reduce((a, b) => a + b, 0) });
 export { shares, sum };
 `;
-/** Items that are done when the test says so: until then every core is at work. */
+/** Items that complete when the test opens the gate: until then every core is busy. */
 const gatedItems = 8;
 const gatedFile = `import { workflow } from 'remuster';
 export const gated = workflow('gated', { cores: 4, items: ${gatedItems}, unitItems: 2, network: true, each: async (item, ctx) => {
@@ -44,7 +44,7 @@ export const load = workflow('load', {
 });
 `;
 
-/** One cluster for all of this file: what commands do to it is done by jobs of their own. */
+/** One cluster for this file; each test has jobs of its own. */
 describe('jobs on a dev cluster', () => {
   const ends: (() => Promise<void>)[] = [];
   let lab: ProcessLab;
@@ -56,7 +56,7 @@ describe('jobs on a dev cluster', () => {
     for (const [name, text] of Object.entries(texts)) writeFileSync(join(lab.folder, `${name}.ts`), text);
     const size = ['--gates', '0', '--managers', '1', '--workers', '2', '--port-base', '0'];
     const dev = lab.program(['dev', '--with-parent', ...size, '-o', 'json'], { REMUSTER_CORES: '2' });
-    const [line] = await dev.waitForOutput('stdout', /^\{"ready":true.*\}$/m, patienceMs);
+    const [line] = await dev.waitForOutput('stdout', /^\{"ready":true.*\}$/m, startTimeoutMs);
     ready = JSON.parse(line) as typeof ready;
   });
 
@@ -64,20 +64,20 @@ describe('jobs on a dev cluster', () => {
     for (const end of ends) await end();
   });
 
-  /** Runs a command to its end, however long the machine takes. */
-  async function ran(...words: string[]): Promise<{ code: number | null; stdout: string; stderr: string }> {
-    const program = lab.program(words);
+  /** Runs a command to its end, without a time limit. */
+  async function ran(...args: string[]): Promise<{ code: number | null; stdout: string; stderr: string }> {
+    const program = lab.program(args);
     const { code } = await program.ended;
     return { code, stdout: program.stdout, stderr: program.stderr };
   }
 
-  async function json<T>(...words: string[]): Promise<T> {
-    const { code, stdout, stderr } = await ran(...words, '-o', 'json');
+  async function json<T>(...args: string[]): Promise<T> {
+    const { code, stdout, stderr } = await ran(...args, '-o', 'json');
     assert.equal(code, 0, stderr);
     return JSON.parse(stdout) as T;
   }
 
-  test('submit, the same again, watch, show, list, report, result', async () => {
+  test('are submitted once per key, watched, shown, listed and reported, and have results', async () => {
     type Submitted = { jobId: string; isNew: boolean };
     const first = await json<Submitted>('job', 'submit', 'sum.ts', '--key', 'once');
     assert.equal(first.isNew, true);
@@ -108,11 +108,11 @@ describe('jobs on a dev cluster', () => {
     assert.deepEqual([report.schemaVersion, report.jobId, report.totals.completed], [1, jobId, 11]);
     const result = await ran('job', 'result', jobId);
     assert.deepEqual((JSON.parse(result.stdout) as { sum: unknown }).sum, [5_050]);
-    assert.equal((await ran('job', 'show', 'nobody')).code, 1);
+    assert.equal((await ran('job', 'show', 'no-such-job')).code, 1);
     assert.match((await ran('run', 'sum.ts')).stdout, /COMPLETED[\s\S]*"sum": \[\n {4}5050\n/);
   });
 
-  test('from a program: submitted by file, followed, and prepared for many', async () => {
+  test('are submitted and followed by a program, from a file or prepared for many submissions', async () => {
     const addr = ready.nodes.map(({ port }) => `127.0.0.1:${port}`);
     const cluster = await connect({ addr, cluster: 'dev', secret: ready.secret });
     try {
@@ -136,7 +136,7 @@ describe('jobs on a dev cluster', () => {
     }
   });
 
-  test('run: a load test against a target that counts, with thresholds that hold and one that does not', async () => {
+  test('run a load test with thresholds that hold, and with one that fails', async () => {
     const target = await startSampleTarget();
     try {
       const good = await ran('run', 'load.ts', '--env', `TARGET=${target.url}`, '--env', 'PATH=/', '-o', 'json');
@@ -148,8 +148,8 @@ describe('jobs on a dev cluster', () => {
         thresholds.map(({ ok }) => ok),
         [true, true],
       );
-      const words = ['--env', `TARGET=${target.url}`, '--env', 'PATH=/nothing', '--duration', '1s'];
-      const bad = await ran('run', 'load.ts', ...words, '--out', 'report.html');
+      const args = ['--env', `TARGET=${target.url}`, '--env', 'PATH=/nothing', '--duration', '1s'];
+      const bad = await ran('run', 'load.ts', ...args, '--out', 'report.html');
       assert.equal(bad.code, 99, bad.stderr);
       assert.match(bad.stdout, /FAILED {2}failed: rate<1%/);
     } finally {
@@ -157,7 +157,7 @@ describe('jobs on a dev cluster', () => {
     }
   });
 
-  test('a job that fails says where; one that takes too long, one that is cancelled, one that Ctrl-C ends', async () => {
+  test('fail with a position in the file, time out, and are cancelled by command or Ctrl-C', async () => {
     const failed = await ran('run', 'throws.ts');
     assert.equal(failed.code, 1, failed.stderr);
     assert.match(failed.stdout, /WORKFLOW_FAILED[\s\S]*not today[\s\S]*throws\.ts:4/);
@@ -171,13 +171,13 @@ describe('jobs on a dev cluster', () => {
     assert.equal((await json<JobView>('job', 'show', jobId)).status, 'CANCELLED');
 
     const run = lab.program(['run', 'endless.ts']);
-    await run.waitForOutput('stderr', /RUNNING/, patienceMs);
+    await run.waitForOutput('stderr', /RUNNING/, startTimeoutMs);
     run.kill('SIGINT');
     assert.equal((await run.ended).code, 130, run.stderr);
     assert.match(run.stdout, /CANCELLED/);
   });
 
-  test('kill -9 of a worker while it works: the job completes, and says what began anew', async (context) => {
+  test('complete when a busy worker is killed, and report its lost units', async (context) => {
     let isOpen = false;
     const gate = createServer((_request, response) => response.end(isOpen ? 'open' : 'closed'));
     await new Promise<void>((listening) => gate.listen(0, '127.0.0.1', listening));
@@ -200,7 +200,7 @@ describe('jobs on a dev cluster', () => {
       dcs.map(({ jobs }) => jobs),
       [1],
     );
-    // Somebody follows it through the very node that dies.
+    // A client follows the job through the node that is killed.
     const w2 = ready.nodes.find(({ name }) => name === 'w2') ?? assert.fail('there is no w2');
     const cluster = await connect({ addr: `127.0.0.1:${w2.port}`, cluster: 'dev', secret: ready.secret });
     const followed = lastStatus(cluster.job(jobId));

@@ -1,20 +1,20 @@
-/** `npm start -- --exit`: a cluster, a load test, its report; the exit code of the run, and nothing left behind. */
+/** `npm start`: a cluster, a load test and its report; with `--exit` it ends with the exit code of the run. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { filesIn, ProcessLab } from '../support/processes/process-lab.ts';
 
 test('start --exit runs the sample and ends with its exit code, leaving nothing behind', async (context) => {
   const lab = new ProcessLab(context);
-  const words = ['start', '--exit', '--port-base', '0', '--duration', '2s', '--vus', '4'];
-  const program = lab.program(words, { REMUSTER_CORES: '1' });
+  const args = ['start', '--exit', '--port-base', '0', '--duration', '2s', '--vus', '4'];
+  const program = lab.program(args, { REMUSTER_CORES: '1' });
   const { code } = await program.ended;
-  // On a loaded machine the latency that the sample promises may not hold; everything else has to.
+  // On a loaded machine the latency threshold of the sample may fail; everything else must hold.
   assert.ok(code === 0 || code === 99, `${code}\n${program.stderr}`);
   assert.match(program.stdout, /COMPLETED/);
   assert.match(program.stdout, /checkout +browse +[1-9]/);
   assert.match(program.stdout, /ok {6}failed: rate<1%/);
   const number = (pattern: RegExp): number => Number(pattern.exec(program.stdout)?.[1]?.replaceAll(',', ''));
-  // Setup asks once, too, which is no part of the load.
+  // Setup sends one request, which is not part of the load.
   const counted = number(/The shop served ([\d,]+) requests/);
   assert.equal(number(/; +([\d,]+) requests/), counted - 1, program.stdout);
   assert.deepEqual(filesIn(lab.folder), []);

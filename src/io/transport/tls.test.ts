@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 
 import {
-  ask,
+  sendRequest,
   codeOf,
   counterOf,
   testTimeout,
@@ -46,17 +46,17 @@ test('mutual TLS connects members, and refuses foreign certificates and wrong ho
   const foreign = { ...makeCertificate('foreign', 'theirs', 'IP:127.0.0.1', true), caPem: member.caPem };
   const a = await startTransportNode('a', { tls: member });
   const b = await startTransportNode('b', { tls: member });
-  assert.equal(codeOf(await ask(a, b.self, text('x'))), 'ok');
+  assert.equal(codeOf(await sendRequest(a, b.self, text('x'))), 'ok');
 
   const misnamed = await startTransportNode('misnamed', { tls: elsewhere });
-  assert.equal(codeOf(await ask(a, misnamed.self, text('x'))), 'UNREACHABLE');
+  assert.equal(codeOf(await sendRequest(a, misnamed.self, text('x'))), 'UNREACHABLE');
   const lenient = await startTransportNode('lenient', { tls: { ...member, verifyHostname: false } });
-  assert.equal(codeOf(await ask(lenient, misnamed.self, text('x'))), 'ok');
+  assert.equal(codeOf(await sendRequest(lenient, misnamed.self, text('x'))), 'ok');
 
   const outsider = await startTransportNode('outsider', { tls: foreign });
-  assert.notEqual(codeOf(await ask(outsider, b.self, text('x'))), 'ok');
+  assert.notEqual(codeOf(await sendRequest(outsider, b.self, text('x'))), 'ok');
   assert.equal(counterOf(b, 'rejected.unauthenticated'), 1);
   const plain = await startTransportNode('plain');
-  assert.notEqual(codeOf(await ask(plain, b.self, text('x'))), 'ok');
-  assert.equal(codeOf(await ask(a, b.self, text('still fine'))), 'ok');
+  assert.notEqual(codeOf(await sendRequest(plain, b.self, text('x'))), 'ok');
+  assert.equal(codeOf(await sendRequest(a, b.self, text('still fine'))), 'ok');
 });

@@ -9,7 +9,7 @@ import { nodeIdFrom } from '../../base/ids.ts';
 import type { Done } from '../../base/errors.ts';
 import { MisbehavingPeer } from '../../../test/fakes/misbehaving-peer.ts';
 import {
-  ask,
+  sendRequest,
   realClock,
   codeOf,
   counterOf,
@@ -29,7 +29,7 @@ test('one port number serves datagrams and connections, and the counters count b
   const [a, b] = [await startTransportNode('a'), await startTransportNode('b')];
   const received: string[] = [];
   b.transport.datagrams.receive((from, body) => received.push(`${from.name}: ${Buffer.from(body).toString()}`));
-  assert.equal(codeOf(await ask(a, b.self, text('over tcp'))), 'ok');
+  assert.equal(codeOf(await sendRequest(a, b.self, text('over tcp'))), 'ok');
   a.transport.datagrams.send({ ...b.self, port: b.transport.port }, text('over udp'));
   await waitUntil(() => received.length === 1, 'the datagram arrives');
   assert.deepEqual(received, ['a: over udp']);
@@ -61,7 +61,7 @@ test(
       await startTransportNode('a', { secrets: options.secrets }),
       await startTransportNode('b', { secrets: options.secrets }),
     ];
-    assert.equal(codeOf(await ask(a, b.self, text('x'))), 'ok');
+    assert.equal(codeOf(await sendRequest(a, b.self, text('x'))), 'ok');
   },
 );
 
@@ -73,7 +73,7 @@ test('a rotation of secrets under traffic fails no request', testTimeout, async 
     nodes
       .filter((to) => to !== from)
       .map(async (to) => {
-        while (running) outcomes.push(codeOf(await ask(from, to.self, text('x'))));
+        while (running) outcomes.push(codeOf(await sendRequest(from, to.self, text('x'))));
       }),
   );
   const everywhere = async (current: string, previous: string[]): Promise<void> => {
@@ -88,12 +88,12 @@ test('a rotation of secrets under traffic fails no request', testTimeout, async 
   await everywhere(otherSecret, []);
   // A node that starts later knows only the new secret.
   const late = await startTransportNode('late', { secrets: { current: otherSecret, previous: [] } });
-  outcomes.push(codeOf(await ask(late, nodes[0]!.self, text('x'))));
+  outcomes.push(codeOf(await sendRequest(late, nodes[0]!.self, text('x'))));
   running = false;
   await Promise.all(traffic);
   assert.deepEqual(new Set(outcomes), new Set(['ok']));
   const outdated = await startTransportNode('outdated');
-  assert.equal(codeOf(await ask(outdated, nodes[0]!.self, text('x'))), 'UNREACHABLE');
+  assert.equal(codeOf(await sendRequest(outdated, nodes[0]!.self, text('x'))), 'UNREACHABLE');
   assert.equal(counterOf(nodes[0]!, 'rejected.unknownKey'), 1);
 });
 
@@ -120,21 +120,21 @@ test('an auxiliary connection causes no connection events and is not used by the
     return { transport: transport as typeof a.transport, self: a.self };
   };
   const first = openOutbound(1);
-  assert.equal(codeOf(await ask(first, b.self, text('x'))), 'ok');
+  assert.equal(codeOf(await sendRequest(first, b.self, text('x'))), 'ok');
   assert.deepEqual(changes, []);
   // The peer dials the node itself, and both connections stay.
-  assert.equal(codeOf(await ask(b, a.self, text('x'))), 'ok');
-  assert.equal(codeOf(await ask(first, b.self, text('x'))), 'ok');
-  assert.equal(codeOf(await ask(a, b.self, text('x'))), 'ok');
+  assert.equal(codeOf(await sendRequest(b, a.self, text('x'))), 'ok');
+  assert.equal(codeOf(await sendRequest(first, b.self, text('x'))), 'ok');
+  assert.equal(codeOf(await sendRequest(a, b.self, text('x'))), 'ok');
   assert.equal(counterOf(b, 'connections.established'), 2);
   assert.deepEqual(changes, ['connected']);
   await first.transport.close();
   const later = openOutbound(2);
-  assert.equal(codeOf(await ask(later, b.self, text('x'))), 'ok');
+  assert.equal(codeOf(await sendRequest(later, b.self, text('x'))), 'ok');
   assert.deepEqual(callers, ['a 1', 'a 1', 'a 1', 'a 2']);
   // An earlier generation is rejected, also on an auxiliary connection.
   const stale = openOutbound(1);
-  assert.notEqual(codeOf(await ask(stale, b.self, text('x'))), 'ok');
+  assert.notEqual(codeOf(await sendRequest(stale, b.self, text('x'))), 'ok');
   assert.equal(counterOf(b, 'rejected.staleGeneration'), 1);
 });
 
@@ -147,12 +147,12 @@ test('nodes that dial each other at the same time keep one connection and lose n
     const changes: string[] = [];
     low.transport.streams.watch(({ kind }) => changes.push(kind));
     const outcomes = await Promise.all([
-      ...Array.from({ length: 50 }, () => ask(low, high.self, text('x'))),
-      ...Array.from({ length: 50 }, () => ask(high, low.self, text('y'))),
+      ...Array.from({ length: 50 }, () => sendRequest(low, high.self, text('x'))),
+      ...Array.from({ length: 50 }, () => sendRequest(high, low.self, text('y'))),
     ]);
     assert.deepEqual(new Set(outcomes.map(codeOf)), new Set(['ok']));
-    assert.equal(codeOf(await ask(low, high.self, text('x'))), 'ok');
-    assert.equal(codeOf(await ask(high, low.self, text('y'))), 'ok');
+    assert.equal(codeOf(await sendRequest(low, high.self, text('x'))), 'ok');
+    assert.equal(codeOf(await sendRequest(high, low.self, text('y'))), 'ok');
     assert.deepEqual(changes, ['connected']);
     await low.transport.close();
     await high.transport.close();
@@ -171,22 +171,22 @@ test('a superseded connection closes when no request is in flight on it', testTi
   const held: Done<Uint8Array>[] = [];
   low.transport.streams.serve({ ...echo, request: (_from, _body, _ms, reply) => void held.push(reply) });
   // `localhost` is not the address that the node advertises, so low dials although there is a connection.
-  const early = ask(high, low.self, text('held'));
+  const early = sendRequest(high, low.self, text('held'));
   await waitUntil(() => held.length === 1, 'the request is being served');
-  assert.equal(codeOf(await ask(low, { host: 'localhost', port: high.self.port }, text('x'))), 'ok');
+  assert.equal(codeOf(await sendRequest(low, { host: 'localhost', port: high.self.port }, text('x'))), 'ok');
   assert.equal(counterOf(low, 'connections.established'), 2);
   held[0]!({ ok: true, value: text('late but not lost') });
   assert.equal(codeOf(await early), 'ok');
   const changes: string[] = [];
   low.transport.streams.watch(({ kind }) => changes.push(kind));
-  assert.equal(codeOf(await ask(low, high.self, text('x'))), 'ok');
+  assert.equal(codeOf(await sendRequest(low, high.self, text('x'))), 'ok');
   assert.deepEqual(changes, []);
 });
 
 test('an inbound connection is used for requests to its peer', testTimeout, async () => {
   const [a, b] = [await startTransportNode('a'), await startTransportNode('b')];
-  assert.equal(codeOf(await ask(a, b.self, text('there'))), 'ok');
-  assert.equal(codeOf(await ask(b, a.self, text('and back'))), 'ok');
+  assert.equal(codeOf(await sendRequest(a, b.self, text('there'))), 'ok');
+  assert.equal(codeOf(await sendRequest(b, a.self, text('and back'))), 'ok');
   assert.deepEqual([counterOf(a, 'connections.established'), counterOf(b, 'connections.established')], [1, 1]);
 });
 
@@ -196,7 +196,7 @@ test('the connection of a peer that does not reply to pings is closed', testTime
   const lost = new Promise<string>((resolve) => {
     node.transport.streams.watch((change) => change.kind === 'disconnected' && resolve(change.reason));
   });
-  await hostile.hears(({ kind }) => kind === segmentKinds.ping);
+  await hostile.waitForSegment(({ kind }) => kind === segmentKinds.ping);
   hostile.socket.pause();
   assert.equal(await lost, 'no reply to a ping');
 });
@@ -207,7 +207,7 @@ test('a connection with requests in flight is pinged sooner than an idle one', t
   const [idle, busy] = [await MisbehavingPeer.join(node), await MisbehavingPeer.join(node)];
   busy.send(segmentKinds.request, 0, 1, 60_000);
   const pinged = async (peer: MisbehavingPeer, name: string) => {
-    await peer.hears(({ kind }) => kind === segmentKinds.ping);
+    await peer.waitForSegment(({ kind }) => kind === segmentKinds.ping);
     return name;
   };
   const both = [pinged(idle, 'idle'), pinged(busy, 'busy')];
@@ -221,9 +221,9 @@ test('an idle connection is closed by both sides', testTimeout, async () => {
   const lost = new Promise<string>((resolve) => {
     a.transport.streams.watch((change) => change.kind === 'disconnected' && resolve(change.reason));
   });
-  assert.equal(codeOf(await ask(a, b.self, text('x'))), 'ok');
+  assert.equal(codeOf(await sendRequest(a, b.self, text('x'))), 'ok');
   await lost;
-  assert.equal(codeOf(await ask(a, b.self, text('x'))), 'ok');
+  assert.equal(codeOf(await sendRequest(a, b.self, text('x'))), 'ok');
 });
 
 test('dialing backs off, and a success resets the backoff', testTimeout, async () => {
@@ -235,14 +235,14 @@ test('dialing backs off, and a success resets the backoff', testTimeout, async (
   a.transport.streams.watch(({ kind }) => kind === 'refused' && refused.push(performance.now()));
   const codes = new Set<string>();
   const endMs = performance.now() + 400;
-  while (performance.now() < endMs) codes.add(codeOf(await ask(a, gone.self, text('x'))));
+  while (performance.now() < endMs) codes.add(codeOf(await sendRequest(a, gone.self, text('x'))));
   assert.deepEqual(codes, new Set(['UNREACHABLE']));
   // At most one attempt per half a backoff, however many requests there are.
   assert.ok(refused.length >= 2 && refused.length <= 9, `${refused.length} attempts`);
   const back = await startTransportNode('back', { bind: { host: '127.0.0.1', port: gone.self.port } });
   await waitUntil(() => counterOf(a, 'connections.failed') > 0, 'an attempt has failed');
   for (let code = 'none'; code !== 'ok';) {
-    code = codeOf(await ask(a, back.self, text('x')));
+    code = codeOf(await sendRequest(a, back.self, text('x')));
     if (code !== 'ok') await new Promise((resolve) => setTimeout(resolve, 20));
   }
 });
@@ -259,9 +259,9 @@ test('a cancelled or expired request is cancelled at the peer, which ignores its
     void waitUntil(() => held.length === 1, 'the request is being served').then(cancel);
   });
   assert.equal(await cancelled, 'CANCELLED');
-  assert.equal(codeOf(await ask(client, node.self, text('x'), 40)), 'DEADLINE');
+  assert.equal(codeOf(await sendRequest(client, node.self, text('x'), 40)), 'DEADLINE');
   node.transport.streams.serve(echo);
-  assert.equal(codeOf(await ask(client, node.self, text('x'))), 'ok');
+  assert.equal(codeOf(await sendRequest(client, node.self, text('x'))), 'ok');
   for (const reply of held) reply({ ok: true, value: text('too late') });
   assert.equal(counterOf(node, 'replies.ignored'), 2);
 });
@@ -272,13 +272,13 @@ test(
   async () => {
     const limits = { sendQueueBytesMax: 100_000 };
     const [a, b] = [await startTransportNode('a', { limits }), await startTransportNode('b')];
-    assert.equal(codeOf(await ask(a, b.self, text('x'))), 'ok');
+    assert.equal(codeOf(await sendRequest(a, b.self, text('x'))), 'ok');
     let taken = 0;
     while (a.transport.streams.notify(b.self, new Uint8Array(20_000))) taken += 1;
     assert.ok(taken >= 5 && taken <= 6, `${taken} taken`);
-    assert.equal(codeOf(await ask(a, b.self, text('x'))), 'CAPACITY');
+    assert.equal(codeOf(await sendRequest(a, b.self, text('x'))), 'CAPACITY');
     await new Promise<void>((resolve) => a.transport.streams.drained(b.self, resolve));
-    assert.equal(codeOf(await ask(a, b.self, text('x'))), 'ok');
+    assert.equal(codeOf(await sendRequest(a, b.self, text('x'))), 'ok');
   },
 );
 
@@ -308,9 +308,9 @@ test('a peer that never reads its replies is not read either, and costs bounded 
 test('requests beyond the bounds of a connection fail with CAPACITY', testTimeout, async () => {
   const node = await startTransportNode('n', { limits: { requestsInboundMax: 5 } });
   const client = await startTransportNode('client', { limits: { requestsInFlightMax: 8 } });
-  assert.equal(codeOf(await ask(client, node.self, text('connect'))), 'ok');
+  assert.equal(codeOf(await sendRequest(client, node.self, text('connect'))), 'ok');
   node.transport.streams.serve({ ...echo, request: () => undefined });
-  const outcomes = await Promise.all(Array.from({ length: 12 }, () => ask(client, node.self, text('x'), 100)));
+  const outcomes = await Promise.all(Array.from({ length: 12 }, () => sendRequest(client, node.self, text('x'), 100)));
   const codes = outcomes.map(codeOf).toSorted();
   assert.deepEqual(codes, [...Array<string>(7).fill('CAPACITY'), ...Array<string>(5).fill('DEADLINE')]);
   assert.equal(counterOf(node, 'rejected.capacity'), 3);
@@ -324,12 +324,12 @@ test('a message beyond the limit is refused at the sender', testTimeout, async (
     request: (_from, _body, _ms, reply) =>
       reply({ ok: true, value: new Uint8Array(120_000).map(() => Math.random() * 256) }),
   });
-  assert.equal(codeOf(await ask(a, b.self, new Uint8Array(100_001))), 'TOO_LARGE');
+  assert.equal(codeOf(await sendRequest(a, b.self, new Uint8Array(100_001))), 'TOO_LARGE');
   assert.throws(
     () => a.transport.streams.notify(b.self, new Uint8Array(100_001)),
     (e) => isRemusterError(e, 'TOO_LARGE'),
   );
-  const unsent = await ask(a, b.self, text('answer too large'));
+  const unsent = await sendRequest(a, b.self, text('answer too large'));
   assert.equal(codeOf(unsent), 'TOO_LARGE');
   assert.equal(!unsent.ok && unsent.error.stateChanged, 'maybe', 'the request was executed');
 });
@@ -346,17 +346,17 @@ test('a connection to a listener that never replies to the hello is closed at th
   const a = await startTransportNode('a', { limits: { handshakeMs: 80 } });
   const address = server.address();
   const to = { host: '127.0.0.1', port: typeof address === 'object' ? address!.port : 0 };
-  assert.equal(codeOf(await ask(a, to, text('x'))), 'UNREACHABLE');
-  assert.equal(codeOf(await ask(a, to, text('x'), 20)), 'UNREACHABLE');
+  assert.equal(codeOf(await sendRequest(a, to, text('x'))), 'UNREACHABLE');
+  assert.equal(codeOf(await sendRequest(a, to, text('x'), 20)), 'UNREACHABLE');
 });
 
 test('a small request overtakes a 10 MB request on the same connection', testTimeout, async () => {
   const [a, b] = [await startTransportNode('a'), await startTransportNode('b')];
-  assert.equal(codeOf(await ask(a, b.self, text('connect'))), 'ok');
+  assert.equal(codeOf(await sendRequest(a, b.self, text('connect'))), 'ok');
   const order: string[] = [];
   const body = new Uint8Array(10 * 2 ** 20).map((_, i) => (i * 2_654_435_761) >>> 13);
-  const large = ask(a, b.self, body).then((outcome) => order.push(`large ${codeOf(outcome)}`));
-  const small = ask(a, b.self, text('small')).then((outcome) => order.push(`small ${codeOf(outcome)}`));
+  const large = sendRequest(a, b.self, body).then((outcome) => order.push(`large ${codeOf(outcome)}`));
+  const small = sendRequest(a, b.self, text('small')).then((outcome) => order.push(`small ${codeOf(outcome)}`));
   await Promise.all([large, small]);
   assert.deepEqual(order, ['small ok', 'large ok']);
 });
@@ -368,7 +368,7 @@ test('a Buffer can be reused after the call, for all sizes and with or without a
   for (const size of [10, 50_000, 200_000]) {
     for (const phase of ['connecting', 'connected']) {
       const body = Buffer.alloc(size, 7);
-      const reply = ask(a, b.self, body);
+      const reply = sendRequest(a, b.self, body);
       a.transport.streams.notify(b.self, body);
       body.fill(9);
       const outcome = await reply;

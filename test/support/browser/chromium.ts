@@ -1,4 +1,4 @@
-/** Chromium for tests; an error on a page fails its test. */
+/** Chromium for tests. Records every error of a page, so that its test can fail. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,8 +7,8 @@ import { installDebianPackage } from '../../../scripts/debian-packages.ts';
 
 const executablePath = '/usr/bin/chromium';
 export const chromiumPackage = { packageName: 'chromium', command: 'chromium', check: ['--version'] };
-/** It stays on this machine: without these it looks for its maker's hosts at every start. */
-const quiet = [
+/** Without these flags Chromium connects to hosts of its vendor at every start. */
+const offlineFlags = [
   '--no-sandbox',
   '--disable-gpu',
   '--disable-quic',
@@ -24,7 +24,11 @@ export async function openPage(context: { after(end: () => Promise<void>): void 
   const fault = installDebianPackage(chromiumPackage, (text) => process.stderr.write(`${text}\n`));
   if (fault !== undefined) throw new Error(fault);
   const folder = mkdtempSync(join(tmpdir(), 'remuster-browser-'));
-  const browser = await chromium.launchPersistentContext(folder, { executablePath, args: quiet, timeout: 60_000 });
+  const browser = await chromium.launchPersistentContext(folder, {
+    executablePath,
+    args: offlineFlags,
+    timeout: 60_000,
+  });
   context.after(async () => {
     await browser.close();
     rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });

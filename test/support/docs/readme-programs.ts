@@ -1,15 +1,15 @@
-/** The programs of the README as the tests run them. */
+/** The programs of the README, as the tests run them. */
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 
 const root = resolve(import.meta.dirname, '../../..');
 
-/** The one on the first screen: a file for `remuster run`. */
+/** The first program: a workflow file for `remuster run`. */
 export function readmeWorkflow(): string {
   return programAt(0);
 }
 
-/** The one that runs by itself. */
+/** The second program, which runs by itself. */
 export function readmeProgram(): string {
   return programAt(1);
 }
@@ -21,5 +21,5 @@ function programAt(place: number): string {
   return program;
 }
 
-/** What the program prints when it works. */
+/** The expected output of the program. */
 export const readmeOutput = /^alice was here 42 times\n$/;

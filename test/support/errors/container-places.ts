@@ -1,4 +1,4 @@
-/** Places in the owner of a container and its replicas, from admission to the remembered answer. */
+/** Places in the owner of a container and its replicas, from admission to the dedup table. */
 import assert from 'node:assert/strict';
 import type { Outcome } from '../../../src/base/errors.ts';
 import { fenceOf, fenceParts } from '../../../src/base/fence.ts';
@@ -17,7 +17,7 @@ function replicated(seed: string): ReplicationTestCluster {
   return world;
 }
 
-/** `k` is written at `a`, and stands on the disk of `b`; `a` has not acknowledged it. */
+/** `k` is committed at `a` and durable at `b`; `a` has not acknowledged it. */
 function storedAtReplica(seed: string) {
   const world = replicated(seed);
   const ended: { outcome: Outcome<void> | undefined } = { outcome: undefined };
@@ -33,10 +33,10 @@ function stateOf(harness: HostingHarness): boolean {
 }
 
 function ending(harness: HostingHarness, { outcome }: StartedCall): Ending {
-  return { outcome, happened: stateOf(harness) };
+  return { outcome, hasEffect: stateOf(harness) };
 }
 
-/** The same container under the next fence, from what is on its disk. */
+/** Reopens the container under the next fence, from its disk. */
 function reopen(harness: HostingHarness): void {
   const { term, index } = fenceParts(harness.record().fence);
   harness.change({ fence: fenceOf(term, index + 1), opening: 'restart', phase: 'opening' });
@@ -45,19 +45,19 @@ function reopen(harness: HostingHarness): void {
 
 export const containerPlaces: readonly Place[] = [
   {
-    place: 'commit: durable at a replica, then another owner fences it',
-    says: 'maybe',
+    place: 'commit: durable at a replica, then fenced by another owner',
+    stateChanged: 'maybe',
     run: () => {
       const { world, ended } = storedAtReplica('fenced');
       world.assignOwner(0, 'b');
       world.until('the commit ends', () => ended.outcome !== undefined);
       world.until('b opens it', () => world.node('b').opened.has(0));
-      return { outcome: ended.outcome, happened: world.state('b').has('k') };
+      return { outcome: ended.outcome, hasEffect: world.state('b').has('k') };
     },
   },
   {
     place: 'commit: refused because the container closes, before it was appended',
-    says: 'no',
+    stateChanged: 'no',
     run: () => {
       const { world, log } = storedAtReplica('closing');
       let outcome: Outcome<void> | undefined;
@@ -65,12 +65,12 @@ export const containerPlaces: readonly Place[] = [
       log.commit([{ key: 'late', value }], (ended) => (outcome = ended));
       world.until('the commit ends', () => outcome !== undefined);
       world.run(1_000);
-      return { outcome, happened: world.state('a').has('late') || world.state('b').has('late') };
+      return { outcome, hasEffect: world.state('a').has('late') || world.state('b').has('late') };
     },
   },
   {
-    place: 'commit: the disk of the owner is full, and no replica has seen it',
-    says: 'no',
+    place: 'commit: the disk of the owner is full, and no replica has it',
+    stateChanged: 'no',
     run: () => {
       const world = new ReplicationTestCluster('full');
       world.start('a');
@@ -78,12 +78,12 @@ export const containerPlaces: readonly Place[] = [
       world.until('it is open', () => world.node('a').opened.has(0));
       world.node('a').disk.change({ full: true });
       const outcome = world.commit('a', 0, { k: '1' });
-      return { outcome, happened: world.state('a').has('k') };
+      return { outcome, hasEffect: world.state('a').has('k') };
     },
   },
   {
-    place: 'reply: the lease has ended when the commit is durable',
-    says: 'maybe',
+    place: 'reply: the lease has expired when the commit is durable',
+    stateChanged: 'maybe',
     run: () => {
       const { harness } = opened();
       harness.commitsEnd = false;
@@ -94,8 +94,8 @@ export const containerPlaces: readonly Place[] = [
     },
   },
   {
-    place: 'reply: the lease ends while the commit is on its way',
-    says: 'maybe',
+    place: 'reply: the lease ends while the commit is in flight',
+    stateChanged: 'maybe',
     run: () => {
       const { harness } = opened();
       harness.commitsEnd = false;
@@ -107,7 +107,7 @@ export const containerPlaces: readonly Place[] = [
   },
   {
     place: 'reply: the lease ends and returns while the method runs',
-    says: 'maybe',
+    stateChanged: 'maybe',
     run: async () => {
       const { harness, gates } = opened();
       const call = harness.call('addSlowly', [1]);
@@ -120,8 +120,8 @@ export const containerPlaces: readonly Place[] = [
     },
   },
   {
-    place: 'reply: too many requests wait for a call that runs',
-    says: 'maybe',
+    place: 'reply: too many duplicates wait for a running call',
+    stateChanged: 'maybe',
     run: async () => {
       const { harness, gates } = opened({ waitersMax: 1 });
       harness.call('addSlowly', [1], { counter: 1 });
@@ -134,7 +134,7 @@ export const containerPlaces: readonly Place[] = [
   },
   {
     place: 'reply: the lease ends before the call has its turn',
-    says: 'no',
+    stateChanged: 'no',
     run: async () => {
       const { harness, gates } = opened();
       harness.call('addSlowly', [1]);
@@ -143,12 +143,12 @@ export const containerPlaces: readonly Place[] = [
       gates[0]?.fail(new Error('no'));
       await settle();
       harness.run(10);
-      return { outcome: call.outcome, happened: false };
+      return { outcome: call.outcome, hasEffect: false };
     },
   },
   {
     place: 'admission: the owner holds no lease',
-    says: 'no',
+    stateChanged: 'no',
     run: () => {
       const { harness } = opened();
       harness.lease(false);
@@ -156,8 +156,8 @@ export const containerPlaces: readonly Place[] = [
     },
   },
   {
-    place: 'takeover: the container closes while the commit reaches the disk unheard',
-    says: 'maybe',
+    place: 'takeover: the container closes while the commit becomes durable without an acknowledgement',
+    stateChanged: 'maybe',
     run: () => {
       const { harness } = opened();
       harness.commitsEnd = false;
@@ -170,8 +170,8 @@ export const containerPlaces: readonly Place[] = [
     },
   },
   {
-    place: 'takeover: another owner is named before the call has its turn',
-    says: 'no',
+    place: 'takeover: another owner is recorded before the call has its turn',
+    stateChanged: 'no',
     run: () => {
       const { harness } = opened();
       const blocked = harness.call('addSlowly', [1]);
@@ -183,28 +183,28 @@ export const containerPlaces: readonly Place[] = [
   },
   {
     place: 'dedup hit: a refusal of the method is repeated',
-    says: 'no',
+    stateChanged: 'no',
     run: () => {
       const { harness } = opened();
       harness.call('refuse', [], { counter: 1 });
       harness.run();
-      return { outcome: harness.call('refuse', [], { counter: 1 }).outcome, happened: false };
+      return { outcome: harness.call('refuse', [], { counter: 1 }).outcome, hasEffect: false };
     },
   },
   {
     place: 'dedup hit after a restart: a refusal of the method is repeated',
-    says: 'no',
+    stateChanged: 'no',
     run: () => {
       const { harness } = opened();
       harness.call('refuse', [], { counter: 1 });
       harness.run();
       reopen(harness);
-      return { outcome: harness.call('refuse', [], { counter: 1 }).outcome, happened: false };
+      return { outcome: harness.call('refuse', [], { counter: 1 }).outcome, hasEffect: false };
     },
   },
   {
-    place: 'dedup trimmed: the call has run, and its answer is forgotten',
-    says: 'maybe',
+    place: 'dedup trimmed: the call has run, and its result is dropped',
+    stateChanged: 'maybe',
     run: () => {
       const { harness } = opened({ dedupResultsMax: 1 });
       for (const counter of [1, 2, 3]) harness.call('add', [1], { counter });
@@ -213,8 +213,8 @@ export const containerPlaces: readonly Place[] = [
     },
   },
   {
-    place: 'dedup trimmed: the call has run, and its caller has said that it is over',
-    says: 'maybe',
+    place: 'dedup trimmed: the call has run, and its caller no longer waits for it',
+    stateChanged: 'maybe',
     run: () => {
       const { harness } = opened();
       for (const counter of [1, 2]) harness.call('add', [1], { counter, lowestPending: counter });
@@ -223,8 +223,8 @@ export const containerPlaces: readonly Place[] = [
     },
   },
   {
-    place: 'restart: the call has run in a former life, and its answer is forgotten',
-    says: 'maybe',
+    place: 'restart: the call has run in an earlier activation, and its result is dropped',
+    stateChanged: 'maybe',
     run: () => {
       const { harness } = opened({ dedupResultsMax: 1 });
       for (const counter of [1, 2, 3]) harness.call('add', [1], { counter });

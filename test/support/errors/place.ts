@@ -1,11 +1,12 @@
-/** A place on the way of a call or write at which it is stopped between its effect and its answer. No behaviour. */
+/** Types of the places at which a call or write is stopped between its effect and its reply. No behaviour. */
 import type { Outcome, StateChanged } from '../../../src/base/errors.ts';
 
-/** `happened`: the effect is found afterwards, or may be. */
-export type Ending = { readonly outcome: Outcome<unknown> | undefined; readonly happened: boolean };
+/** `hasEffect`: the effect is found afterwards, or may be. */
+export type Ending = { readonly outcome: Outcome<unknown> | undefined; readonly hasEffect: boolean };
 
 export type Place = {
   readonly place: string;
-  readonly says: StateChanged;
+  /** The value that the error must have. */
+  readonly stateChanged: StateChanged;
   readonly run: () => Ending | Promise<Ending>;
 };

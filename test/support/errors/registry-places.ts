@@ -1,4 +1,4 @@
-/** Places in the registry, its client and the group that agrees on its writes. */
+/** Places in the registry, its client and the consensus group that commits its writes. */
 import assert from 'node:assert/strict';
 import { type Outcome, failure } from '../../../src/base/errors.ts';
 import { Random } from '../../../src/base/random.ts';
@@ -11,21 +11,21 @@ import type { Ending, Place } from './place.ts';
 
 const value = new Uint8Array([1]);
 
-function registry(dropsMessage: (answers: number) => boolean) {
+function registry(dropsMessage: (requests: number) => boolean) {
   const cluster = new FakeConsensusGroup(3);
   cluster.lead(cluster.managers[0]);
   const self = { id: nodeIdOf(100), generation: 1 };
   const parts = { clock: cluster.clock, random: new Random('client'), self, managers: () => cluster.peers };
   const client = new RegistryClient({ ...parts, send: cluster.sendAs(self) });
-  let asked = 0;
-  cluster.dropsMessage = () => dropsMessage(++asked);
+  let requests = 0;
+  cluster.dropsMessage = () => dropsMessage(++requests);
   const put: RegistryTransaction = { compare: [], then: [{ kind: 'put', key: 'k', value }], otherwise: [] };
   const end = (timeoutMs: number): Ending => {
     let outcome: Outcome<unknown> | undefined;
     client.transact(put, { timeoutMs }, (ended) => (outcome = ended));
     cluster.run(timeoutMs + 1_000);
     const written = cluster.managers.some(({ replica }) => replica.keyspace.range(onlyKey('k'), 1).entries.length > 0);
-    return { outcome, happened: written };
+    return { outcome, hasEffect: written };
   };
   return { cluster, end };
 }
@@ -43,31 +43,31 @@ function dedupOfWrites(limits: { readonly resultBytesMax?: number } = {}): Reque
 }
 
 function refusal(dedup: RequestDedup, request: Parameters<RequestDedup['resultOf']>[0]): Ending {
-  const answer = dedup.resultOf(request);
-  assert.equal(answer?.kind, 'registryError');
-  return { outcome: failure('INTERNAL', answer.code, answer.stateChanged), happened: true };
+  const reply = dedup.resultOf(request);
+  assert.equal(reply?.kind, 'registryError');
+  return { outcome: failure('INTERNAL', reply.code, reply.stateChanged), hasEffect: true };
 }
 
 export const registryPlaces: readonly Place[] = [
   {
-    place: 'registry: the write is agreed, and its answers are lost',
-    says: 'maybe',
-    run: () => registry((asked) => asked % 2 === 0).end(2_000),
+    place: 'registry: the write is committed, and its replies are lost',
+    stateChanged: 'maybe',
+    run: () => registry((requests) => requests % 2 === 0).end(2_000),
   },
   {
-    place: 'registry: the write is agreed, its answer is lost, and then nobody leads',
-    says: 'maybe',
+    place: 'registry: the write is committed, its reply is lost, and then there is no leader',
+    stateChanged: 'maybe',
     run: () => {
-      const { cluster, end } = registry((asked) => {
-        if (asked === 2) cluster.lead(undefined);
-        return asked === 2;
+      const { cluster, end } = registry((requests) => {
+        if (requests === 2) cluster.lead(undefined);
+        return requests === 2;
       });
       return end(4_000);
     },
   },
   {
-    place: 'registry: nobody leads',
-    says: 'no',
+    place: 'registry: there is no leader',
+    stateChanged: 'no',
     run: () => {
       const { cluster, end } = registry(() => false);
       cluster.lead(undefined);
@@ -75,13 +75,13 @@ export const registryPlaces: readonly Place[] = [
     },
   },
   {
-    place: 'registry dedup trimmed: executed, and its answer is dropped',
-    says: 'maybe',
+    place: 'registry dedup trimmed: executed, and its reply is dropped',
+    stateChanged: 'maybe',
     run: () => refusal(dedupOfWrites({ resultBytesMax: 64 }), { ...numbered, counter: 1, lowestPending: 1 }),
   },
   {
     place: 'registry dedup trimmed: executed, and given up by its client',
-    says: 'maybe',
+    stateChanged: 'maybe',
     run: () => {
       const dedup = dedupOfWrites();
       dedup.resultOf({ ...numbered, counter: 3, lowestPending: 3 });
@@ -89,8 +89,8 @@ export const registryPlaces: readonly Place[] = [
     },
   },
   {
-    place: 'registry restart: executed for a former life of the client',
-    says: 'maybe',
+    place: 'registry restart: executed for an earlier generation of the client',
+    stateChanged: 'maybe',
     run: () => {
       const dedup = dedupOfWrites();
       dedup.resultOf({ ...numbered, generation: 3, counter: 1, lowestPending: 1 });
@@ -99,17 +99,17 @@ export const registryPlaces: readonly Place[] = [
   },
   {
     place: 'consensus: the leader has appended and is replaced by one that has the entry',
-    says: 'maybe',
+    stateChanged: 'maybe',
     run: () => {
       const { world, leader, others } = threeVoters();
       let outcome: Outcome<unknown> | undefined;
-      // Followers get the entry, and the leader never hears of it.
+      // Followers append the entry, and the leader never gets their acks.
       world.travel = ({ kind }) => (kind === 'appendEntriesReply' ? [] : [5]);
       world.voter(leader).host.propose(new TextEncoder().encode('x'), 60_000, (ended) => (outcome = ended));
       world.until('the proposal ends', () => outcome !== undefined);
       world.travel = () => [5];
       world.run(10_000);
-      return { outcome, happened: others.some((key) => world.voter(key).stateMachine.items.includes('x')) };
+      return { outcome, hasEffect: others.some((key) => world.voter(key).stateMachine.items.includes('x')) };
     },
   },
 ];

@@ -14,7 +14,7 @@ export function ranWithoutReply(timeoutMs = 20_000) {
   const call = scene.call('a', { route: { id: 1 }, timeoutMs });
   scene.advance(5);
   assert.equal(scene.ran.length, 1);
-  const end = (): Ending => ({ outcome: call.endings[0]?.outcome, happened: scene.ran.length > 0 });
+  const end = (): Ending => ({ outcome: call.endings[0]?.outcome, hasEffect: scene.ran.length > 0 });
   return { scene, end };
 }
 
@@ -30,24 +30,24 @@ async function clientCall(cluster: FakeCluster): Promise<Ending> {
         (error: unknown) => ({ ok: false as const, error: error as RemusterError }),
       ),
   );
-  return { outcome: ended, happened: cluster.executed.length > 0 };
+  return { outcome: ended, hasEffect: cluster.executed.length > 0 };
 }
 
 export const routingPlaces: readonly Place[] = [
   {
-    place: 'forward: no owner could be asked at all',
-    says: 'no',
+    place: 'forward: no owner was reachable',
+    stateChanged: 'no',
     run: () => {
       const scene = new CallHarness(['a', 'b', 'c'], 3);
       scene.setOwner(1, undefined);
       const call = scene.call('a', { route: { id: 1 }, timeoutMs: 2_000 });
       scene.advance(3_000);
-      return { outcome: call.endings[0]?.outcome, happened: scene.ran.length > 0 };
+      return { outcome: call.endings[0]?.outcome, hasEffect: scene.ran.length > 0 };
     },
   },
   {
-    place: 'forward: the reply is lost, and the owner goes',
-    says: 'maybe',
+    place: 'forward: the reply is lost, and the owner is killed',
+    stateChanged: 'maybe',
     run: () => {
       const { scene, end } = ranWithoutReply();
       scene.kill('b');
@@ -57,7 +57,7 @@ export const routingPlaces: readonly Place[] = [
   },
   {
     place: 'forward: the reply is lost, and the pool is deleted',
-    says: 'maybe',
+    stateChanged: 'maybe',
     run: () => {
       const { scene, end } = ranWithoutReply();
       for (const { table } of scene.nodes) table.known.clear();
@@ -68,7 +68,7 @@ export const routingPlaces: readonly Place[] = [
   },
   {
     place: 'forward: the reply is lost, and the next owner does not know the method',
-    says: 'maybe',
+    stateChanged: 'maybe',
     run: () => {
       const { scene, end } = ranWithoutReply();
       scene.losesReply = () => false;
@@ -80,8 +80,8 @@ export const routingPlaces: readonly Place[] = [
     },
   },
   {
-    place: 'forward: a node answers what the owner has told it',
-    says: 'no',
+    place: 'forward: the owner refuses the call',
+    stateChanged: 'no',
     run: () => {
       const scene = new CallHarness(['a', 'b', 'c'], 3);
       scene.node('b').script = (_call, _run, done) => {
@@ -90,23 +90,23 @@ export const routingPlaces: readonly Place[] = [
       };
       const call = scene.call('a', { route: { id: 1 } });
       scene.advance(5);
-      return { outcome: call.endings[0]?.outcome, happened: scene.ran.length > 0 };
+      return { outcome: call.endings[0]?.outcome, hasEffect: scene.ran.length > 0 };
     },
   },
   {
-    place: 'forward: of a range some have run',
-    says: 'maybe',
+    place: 'forward: some containers of a broadcast have run',
+    stateChanged: 'maybe',
     run: () => {
       const scene = new CallHarness(['a', 'b', 'c'], 3);
       scene.node('c').refusalCode = 'FORBIDDEN';
       const call = scene.call('a', { route: { broadcast: true } });
       scene.advance(5);
-      return { outcome: call.endings[0]?.outcome, happened: scene.ran.length > 0 };
+      return { outcome: call.endings[0]?.outcome, hasEffect: scene.ran.length > 0 };
     },
   },
   {
-    place: 'forward: all have run, and what is made of their results fails',
-    says: 'maybe',
+    place: 'forward: all containers have run, and the aggregation of their results fails',
+    stateChanged: 'maybe',
     run: () => {
       const scene = new CallHarness(['a', 'b', 'c'], 3);
       const aggregate = (): never => {
@@ -115,12 +115,12 @@ export const routingPlaces: readonly Place[] = [
       scene.node('a').definitions.set('counter', { name: 'counter', methods: { add: { run: () => 1, aggregate } } });
       const call = scene.call('a', { route: { broadcast: true } });
       scene.advance(5);
-      return { outcome: call.endings[0]?.outcome, happened: scene.ran.length > 0 };
+      return { outcome: call.endings[0]?.outcome, hasEffect: scene.ran.length > 0 };
     },
   },
   {
-    place: 'client: the first node has it run and goes, the next ones refuse',
-    says: 'maybe',
+    place: 'client: the call runs through the first node, whose connection breaks, and other nodes refuse the retry',
+    stateChanged: 'maybe',
     run: () => {
       const cluster = new FakeCluster(3);
       cluster.injectFault = (_node, call, reply) => {
@@ -135,8 +135,9 @@ export const routingPlaces: readonly Place[] = [
     },
   },
   {
-    place: 'client: the first node has it run and goes, the next one does not know the pool',
-    says: 'maybe',
+    place:
+      'client: the call runs through the first node, whose connection breaks, and the next one does not know the pool',
+    stateChanged: 'maybe',
     run: () => {
       const cluster = new FakeCluster(3);
       cluster.injectFault = (_node, call, reply) => {
@@ -151,8 +152,9 @@ export const routingPlaces: readonly Place[] = [
     },
   },
   {
-    place: 'client: the first node has it run and goes, the next one has not loaded the module',
-    says: 'maybe',
+    place:
+      'client: the call runs through the first node, whose connection breaks, and the next one has not loaded the module',
+    stateChanged: 'maybe',
     run: () => {
       const cluster = new FakeCluster(3);
       cluster.injectFault = (_node, call, reply) => {
@@ -169,7 +171,7 @@ export const routingPlaces: readonly Place[] = [
   },
   {
     place: 'client: every node refuses at once',
-    says: 'no',
+    stateChanged: 'no',
     run: () => {
       const cluster = new FakeCluster(3);
       cluster.injectFault = (_node, _call, reply) => {

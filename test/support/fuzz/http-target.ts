@@ -1,4 +1,4 @@
-/** HTTP replies as a hostile server sends them, cut anywhere. */
+/** Fuzz target: HTTP responses of a hostile server, split at any byte. */
 import { isRemusterError, type RemusterError } from '../../../src/base/errors.ts';
 import { ResponseReader } from '../../../src/runner/http/response-reader.ts';
 import { latin1 } from '../../../src/runner/http/node-sockets.ts';
@@ -23,7 +23,7 @@ const bodies = [
 
 const unfinished = 'unfinished';
 
-/** What was seen, in one line. */
+/** The decoded response as one line. */
 function read(input: Uint8Array, pieceBytes: number): string {
   const reader = new ResponseReader(limits, latin1);
   reader.reset(false);
@@ -31,14 +31,14 @@ function read(input: Uint8Array, pieceBytes: number): string {
     const end = reader.read(input, from, Math.min(input.length, from + pieceBytes));
     if (end < 0) continue;
     const { status, text, bodyAt, bytes, isKeptAlive } = reader;
-    if (bytes !== undefined && bytes.length > limits.bodyBytesMax) throw new Error('the body is beyond its bound');
+    if (bytes !== undefined && bytes.length > limits.bodyBytesMax) throw new Error('the body exceeds its limit');
     const body = bytes === undefined ? text.slice(bodyAt) : latin1(bytes, 0, bytes.length);
     return JSON.stringify([status, body, isKeptAlive, end]);
   }
   return reader.closed() ? `ended by the close after ${reader.bytes?.length} bytes` : unfinished;
 }
 
-/** What a reading comes to: what was seen, or the refusal. Everything else is a fault. */
+/** The decoded response or the refusal. Throws any other error, which is a bug. */
 function outcomeOf(input: Uint8Array, pieceBytes: number): string | RemusterError {
   try {
     return read(input, pieceBytes);
@@ -49,7 +49,7 @@ function outcomeOf(input: Uint8Array, pieceBytes: number): string | RemusterErro
 }
 
 export const httpFuzzTarget: FuzzTarget = {
-  name: 'http answers',
+  name: 'http responses',
   headerBytes: 9,
   corpus: heads.flatMap((head) => bodies.map((body) => new Uint8Array(Buffer.from(head + body, 'latin1')))),
   reasonOf: (error) => (isRemusterError(error) ? `${error.code}: ${error.message}` : undefined),
@@ -57,7 +57,7 @@ export const httpFuzzTarget: FuzzTarget = {
     const whole = outcomeOf(input, Math.max(1, input.length));
     const pieceBytes = 1 + ((input[input.length >> 1] ?? 0) % 40);
     const inPieces = outcomeOf(input, pieceBytes);
-    // A head is looked at again when its end has come: what is wrong with it may be found later in pieces, not never.
+    // A head is checked when it is complete: an error in it may be found later when it comes in pieces.
     const isSame =
       typeof whole === 'string' ? whole === inPieces : inPieces === unfinished || typeof inPieces === 'object';
     if (!isSame) throw new Error(`in pieces of ${pieceBytes} it is ${String(inPieces)}, whole it is ${String(whole)}`);

@@ -30,7 +30,8 @@ const messages: FuzzTarget = {
   reasonOf: rejectionReason,
   attempt: (input) => {
     const value = codec.decode(input);
-    if (!isDeepStrictEqual(codec.decode(codec.encode(value)), value)) throw new Error('it does not survive');
+    if (!isDeepStrictEqual(codec.decode(codec.encode(value)), value))
+      throw new Error('the value changes when it is encoded again');
   },
 };
 
@@ -39,11 +40,12 @@ const grammar: FuzzTarget = {
   headerBytes: 4,
   corpus: fc
     .sample(traceMessageArbitrary, { seed: sampleSeed, numRuns: 200 })
-    .map((sentence) => Uint8Array.from(formatTraceMessage(sentence), (letter) => letter.charCodeAt(0))),
+    .map((message) => Uint8Array.from(formatTraceMessage(message), (letter) => letter.charCodeAt(0))),
   reasonOf: rejectionReason,
   attempt: (input) => {
     const text = String.fromCharCode(...input);
-    if (formatTraceMessage(parseTraceMessage(text)) !== text) throw new Error('it does not survive');
+    if (formatTraceMessage(parseTraceMessage(text)) !== text)
+      throw new Error('the text changes when it is formatted again');
   },
 };
 

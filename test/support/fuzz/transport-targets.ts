@@ -1,6 +1,6 @@
 /**
- * Decoders of the transport: `hello`, `frames` and `datagrams` are what a stranger reaches; `greeting`, `sessions` and
- * `segments` lie behind the seal.
+ * Fuzz targets: the decoders of the transport. An unauthenticated peer reaches `hello`, `frames` and `datagrams`; only a
+ * member reaches `greeting`, `sessions` and `segments`.
  */
 import { BoundedLru } from '../../../src/base/collections/bounded-lru.ts';
 import { nodeIdFrom } from '../../../src/base/ids.ts';
@@ -51,8 +51,8 @@ const peer: Identity = {
   dc: 'east',
 };
 
-/** No change to sealed bytes may go unnoticed. */
-function mustBeGenuine(accepted: Uint8Array, { corpus }: FuzzTarget): void {
+/** Every change of sealed bytes must be refused. */
+function assertGenuine(accepted: Uint8Array, { corpus }: FuzzTarget): void {
   if (!corpus.some((valid) => Buffer.compare(valid, accepted) === 0)) throw new Error('a forgery was accepted');
 }
 
@@ -62,11 +62,11 @@ const hello: FuzzTarget = {
   corpus: [makeHello(ring.current, cluster, salt)],
   reasonOf,
   attempt: (input) => {
-    // The acceptor reads exactly so many bytes.
+    // The acceptor reads exactly this many bytes.
     const whole = new Uint8Array(helloBytes);
     whole.set(input.subarray(0, helloBytes));
     readHello(whole, ring, cluster, new BoundedLru(4));
-    mustBeGenuine(whole, hello);
+    assertGenuine(whole, hello);
   },
 };
 
@@ -137,7 +137,7 @@ const service: StreamService = {
   notify: () => {},
   open: () => streamEvents,
 };
-/** Inflating ends in a later turn, which a run without a pause never reaches. */
+/** Decompression is asynchronous and would never end in a synchronous run. */
 const noCompression = { compress: () => {}, decompress: () => {} } as unknown as Compression;
 
 function muxContext(): MuxContext {
@@ -187,7 +187,7 @@ const frames: FuzzTarget = {
   attempt: (input) => {
     const opener = new Opener(key);
     const reader = new SealedFrameReader();
-    // Torn at places that depend on the input, as a network would.
+    // Split at a position that depends on the input, as a network does.
     const tear = (input[5] ?? 0) % (input.length + 1);
     for (const chunk of [input.subarray(0, tear), input.subarray(tear)]) {
       reader.read(chunk, (sealed) => {
@@ -220,7 +220,7 @@ const datagrams: FuzzTarget = {
     const packet = Buffer.from(input);
     const { counter } = readDatagramHeader(packet);
     if (openDatagram(packet, counter, key, aad) === undefined) throw new RejectedError('unauthenticated');
-    mustBeGenuine(packet, datagrams);
+    assertGenuine(packet, datagrams);
   },
 };
 

@@ -17,22 +17,22 @@ export class InMemoryWire {
   readonly nodes: DatagramTestNode[] = [];
   readonly clock: Clock = { nowMs: () => this.nowMs, wallMs: () => 0, schedule: () => () => undefined };
 
-  /** Delivers until nothing is under way; everything that passed is returned. */
+  /** Delivers until no packet is in flight; returns all delivered packets. */
   run(): Packet[] {
-    const passed: Packet[] = [];
+    const delivered: Packet[] = [];
     for (let packet = this.packets.shift(); packet !== undefined; packet = this.packets.shift()) {
-      passed.push(packet);
+      delivered.push(packet);
       const { to, from, bytes } = packet;
       this.nodes.findLast((node) => node.self.port === to.port)?.datagrams.receivePacket(Buffer.from(bytes), from);
     }
-    return passed;
+    return delivered;
   }
 }
 
 export class DatagramTestNode {
   readonly self: Identity;
   readonly counters = new TransportCounters();
-  readonly heard: string[] = [];
+  readonly received: string[] = [];
   readonly datagrams: SealedDatagrams;
   readonly announced: Buffer[] = [];
   ring: KeyRing;
@@ -43,10 +43,10 @@ export class DatagramTestNode {
     self: Identity,
     limits: Partial<TransportLimits> = {},
     cluster = 'test',
-    word = secret,
+    clusterSecret = secret,
   ) {
     this.self = self;
-    this.ring = makeKeyRing(cluster, { current: word, previous: [] });
+    this.ring = makeKeyRing(cluster, { current: clusterSecret, previous: [] });
     const at = { host: self.host, port: self.port };
     this.datagrams = new SealedDatagrams({
       cluster,
@@ -62,7 +62,7 @@ export class DatagramTestNode {
       onHandlerError: (error) => assert.fail(String(error)),
       onRenew: () => this.announced.push(this.datagrams.sessionAnnouncement()),
     });
-    this.datagrams.receive((from, body) => this.heard.push(`${from.name}: ${Buffer.from(body).toString()}`));
+    this.datagrams.receive((from, body) => this.received.push(`${from.name}: ${Buffer.from(body).toString()}`));
     wire.nodes.push(this);
   }
 
@@ -74,7 +74,7 @@ export class DatagramTestNode {
 export const identityA = identity('a', { port: 1 });
 export const identityB = identity('b', { port: 2 });
 
-/** Where somebody is, but not in which of its lives: one cannot introduce oneself to it. */
+/** The id and address of a node without its generation, so no session can be announced to it. */
 export function peerOf({ id, host, port }: Identity): Peer {
   return { id, host, port };
 }

@@ -35,7 +35,7 @@ export function temporaryFolder(t: TestContext): TemporaryFolder {
 
 export type TemporaryLog = { readonly path: string; readonly log: StoreLogFile; readonly reader: StoreLogReader };
 
-/** A log of its own for one test, and somebody who reads it. */
+/** A log for one test, and a reader of it. */
 export function temporaryLog(t: TestContext): TemporaryLog {
   const folder = mkdtempSync(join(tmpdir(), 'remuster-log-'));
   const path = join(folder, 'log');

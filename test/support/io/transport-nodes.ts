@@ -10,7 +10,7 @@ import { openTransport, type Transport, type TransportOptions } from '../../../s
 export const secret = 'x9K!mPq2$vRt7wLz4#nB';
 export const otherSecret = 'j3H@fDs8%yGc1eUo6&kA';
 const waitMs = 10_000;
-/** Every test ends within this time, whatever it waits for. */
+/** The timeout of each test. */
 export const testTimeout = { timeout: 30_000 };
 
 export const realClock: Clock = {
@@ -67,7 +67,7 @@ export async function startTransportNode(
   return { transport, self: { ...self, port: transport.port } };
 }
 
-export function ask(
+export function sendRequest(
   from: TransportTestNode,
   to: { host: string; port: number },
   body: Uint8Array,
@@ -89,7 +89,7 @@ export function text(value: string): Uint8Array {
   return new TextEncoder().encode(value);
 }
 
-/** Waits for a condition that an event will bring about; there is no event to await from outside the transport. */
+/** Polls for a condition, because no event of it can be awaited from outside the transport. */
 export async function waitUntil(condition: () => boolean, what: string): Promise<void> {
   const endMs = performance.now() + waitMs;
   while (!condition()) {

@@ -1,6 +1,6 @@
 /**
- * `ADDRESS POOL exit|kill`: a client process that submits calls and dies before the replies. A process, because its
- * death is what the tests are about.
+ * `ADDRESS POOL exit|kill`: a client process that submits calls and ends before their replies. It is a process because
+ * the tests are about its end.
  */
 import { connect } from '../../../src/client/index.ts';
 import { counter } from './counter-module.ts';
@@ -10,7 +10,7 @@ const session = await connect({ addr, secret: process.env['REMUSTER_AUTH_SECRET'
 const calls = session.pool(counter, pool);
 const open = [calls.id(0).hold(300), calls.id(1).hold(300), calls.broadcast().hold(300), calls.id(0).add(1)];
 for (const one of open) one.catch(() => undefined);
-// An answer to what was asked later on the same connection: those above have arrived.
+// The reply to a later request on the same connection proves that the calls above have arrived.
 await session.echo(new Uint8Array(1));
 process.stdout.write('submitted\n');
 if (way === 'kill') process.kill(process.pid, 'SIGKILL');

@@ -1,11 +1,11 @@
-/** The module that process tests load with `--modules`: counts, holds its turn, remembers how it was opened. */
+/** The module that process tests load with `--modules`: it counts, holds its turn, and records how it was opened. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Context, module, type Route } from '../../../src/containers/module.ts';
 
 export type Place = { readonly container: number; readonly node: string };
 
-function opened(how: string): (ctx: Context) => void {
-  return (ctx) => ctx.state.set('lives', [...lives(ctx), `${how} ${ctx.node}`]);
+function opened(opening: string): (ctx: Context) => void {
+  return (ctx) => ctx.state.set('lives', [...lives(ctx), `${opening} ${ctx.node}`]);
 }
 
 function lives(ctx: Context): readonly string[] {
@@ -22,10 +22,10 @@ function add(ctx: Context, by: number): number {
   return sum;
 }
 
-/** Of this process: who holds its turn at this moment. */
+/** The containers of this process that hold their turn at this moment. */
 const holders = new Set<string>();
 
-/** Nobody else writes here meanwhile. */
+/** Holds the turn of its container for a time: no other write runs meanwhile. */
 async function hold(ctx: Context, ms: number): Promise<Place> {
   const name = `${ctx.pool.name}/${ctx.container}`;
   holders.add(name);

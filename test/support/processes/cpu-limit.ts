@@ -4,16 +4,16 @@ import { join } from 'node:path';
 
 export type CpuLimit = {
   readonly means: string;
-  /** Lets it run freely again. */
+  /** Removes the limit from the process. */
   lift(): void;
-  /** To be called when the process is over. */
+  /** Removes the cgroup; called after the process has ended. */
   remove(): void;
 };
 
 const periodUs = 100_000;
 const runMs = 10;
 const holdMs = 10;
-/** Fixed for all programs, whatever the kernel uses inside. */
+/** The unit of CPU time in /proc, the same for all kernels. */
 const tickMs = 10;
 
 export function limitCpu(pid: number, kill: (signal: 'SIGSTOP' | 'SIGCONT') => void): CpuLimit {
@@ -21,7 +21,7 @@ export function limitCpu(pid: number, kill: (signal: 'SIGSTOP' | 'SIGCONT') => v
   return (
     quota(pid, join('/sys/fs/cgroup', name), 'cpu.max', `${periodUs / 2} ${periodUs}`, `max ${periodUs}`) ??
     quota(pid, join('/sys/fs/cgroup/cpu', name), 'cpu.cfs_quota_us', String(periodUs / 2), '-1') ??
-    stopAndGo(kill)
+    stopAndContinue(kill)
   );
 }
 
@@ -32,7 +32,7 @@ function quota(pid: number, folder: string, file: string, half: string, free: st
     return undefined;
   }
   try {
-    // A controller that is not enabled here has no such file; writing must not make one in some other file system.
+    // A controller that is not enabled has no such file; writing must not create one in another file system.
     if (!existsSync(join(folder, file))) throw new Error(`no ${file}`);
     writeFileSync(join(folder, file), half);
     writeFileSync(join(folder, 'cgroup.procs'), String(pid));
@@ -47,25 +47,25 @@ function quota(pid: number, folder: string, file: string, half: string, free: st
   };
 }
 
-function stopAndGo(kill: (signal: 'SIGSTOP' | 'SIGCONT') => void): CpuLimit {
+function stopAndContinue(kill: (signal: 'SIGSTOP' | 'SIGCONT') => void): CpuLimit {
   let timer: NodeJS.Timeout | undefined;
-  const go = (): void => {
+  const resume = (): void => {
     kill('SIGCONT');
     timer = setTimeout(stop, runMs);
   };
   const stop = (): void => {
     kill('SIGSTOP');
-    timer = setTimeout(go, holdMs);
+    timer = setTimeout(resume, holdMs);
   };
   const lift = (): void => {
     clearTimeout(timer);
     kill('SIGCONT');
   };
   stop();
-  return { means: 'stopped and woken', lift, remove: lift };
+  return { means: 'SIGSTOP and SIGCONT', lift, remove: lift };
 }
 
-/** What a process has got of a processor so far, over all threads; undefined where the system does not tell. */
+/** CPU time of a process so far, over all threads; undefined where the system has no /proc. */
 export function cpuMs(pid: number): number | undefined {
   const file = `/proc/${pid}/stat`;
   if (!existsSync(file)) return undefined;

@@ -1,4 +1,4 @@
-/** A worker with real runners and a leader that only receives, for hostile workflow code. */
+/** A worker with real runners and a leader that only receives reports, for hostile workflow code. */
 import { createHash } from 'node:crypto';
 import { type Done, type Outcome, success } from '../../../src/base/errors.ts';
 import { nodeIdFrom } from '../../../src/base/ids.ts';
@@ -27,15 +27,15 @@ const facts = deriveFacts(workflow('hostile', { items: 1, each: () => undefined 
 export class HostileWorker {
   readonly worker: WorkerHost;
   readonly isolation: OpenRunners['isolation'];
-  readonly mistakes: unknown[] = [];
+  readonly errors: unknown[] = [];
   readonly #clock = systemClock();
   readonly #stored = new Map<string, Uint8Array>();
-  readonly #waiting = new Map<string, (news: UnitReport) => void>();
+  readonly #waiting = new Map<string, (report: UnitReport) => void>();
   readonly #manager: Identity;
   #jobs = 0;
 
-  constructor(cores: number, doors: readonly Address[] = []) {
-    const runners = openRunners(() => doors);
+  constructor(cores: number, memberAddresses: readonly Address[] = []) {
+    const runners = openRunners(() => memberAddresses);
     const common = { host: '127.0.0.1', port: 1, generation: 1, dc: 'x' };
     this.isolation = runners.isolation;
     this.#manager = { ...common, id: nodeIdFrom(new Uint8Array(16).fill(9)), name: 'm', roles: ['manager'] };
@@ -45,16 +45,16 @@ export class HostileWorker {
         ...{ clock: this.#clock, random: new Random('hostile'), self, cores, runners, program: runnerProgram, sha256 },
         ...{ isolation: runners.isolation, loadLevel: () => 'normal', leader: () => this.#manager },
         registry: { range: ({ from }, _options, done) => this.#range(from, done) },
-        request: (_to, message, _timeoutMs, done) => void setImmediate(() => this.#asked(message, done)),
+        request: (_to, message, _timeoutMs, done) => void setImmediate(() => this.#onRequest(message, done)),
         emit: () => undefined,
-        halted: (error) => this.mistakes.push(error),
+        halted: (error) => this.errors.push(error),
       },
-      // Long, because the machine that runs these tests may stand still for a while.
+      // Long, because the machine that runs these tests may be slow for a while.
       { jobLeaseMs: 120_000 },
     );
   }
 
-  /** Runs `each` of a workflow with one item, made of these statements, and gives how that ended. */
+  /** Runs a workflow with one item whose `each` has these statements, and returns the report of its end. */
   async run(statements: string, options: HostileOptions = {}): Promise<UnitReport> {
     const { network = false, memoryMb = 256, timeoutMs = 60_000 } = options;
     const code = encoder.encode(`
@@ -68,12 +68,12 @@ export class HostileWorker {
     const spec = encodeUnitSpec({
       ...{ ...name, units: 1, phase: 'whole', bundle, facts: JSON.stringify(facts), env: new Map(), seed: 1 },
       ...{ users: undefined, iterations: undefined, items: { from: 0, count: 1, list: undefined }, data: undefined },
-      ...{ context: '{}', network, memoryMb, timeoutMs, submitter: 'somebody' },
+      ...{ context: '{}', network, memoryMb, timeoutMs, submitter: 'test' },
     });
     const ended = new Promise<UnitReport>((resolve) => {
       this.#waiting.set(name.job, resolve);
     });
-    await this.#given({ ...name, spec, mayWait: false });
+    await this.#assign({ ...name, spec, mayWait: false });
     return ended;
   }
 
@@ -83,8 +83,8 @@ export class HostileWorker {
     });
   }
 
-  /** The first report may still be on its way. What was refused is another attempt the next time. */
-  async #given(unit: Omit<UnitAssignment, 'attempt' | 'fence'>): Promise<void> {
+  /** Retries a refused assignment as a new attempt: the first heartbeat of the worker may not have arrived. */
+  async #assign(unit: Omit<UnitAssignment, 'attempt' | 'fence'>): Promise<void> {
     for (let attempt = 1; attempt <= 600; attempt++) {
       const units = [{ ...unit, attempt, fence: BigInt(attempt) }];
       const message = { kind: 'assignUnits', term: 1, generation: 1, units } as const;
@@ -96,7 +96,7 @@ export class HostileWorker {
         this.#clock.schedule(50, resolve);
       });
     }
-    throw new Error('the worker takes nothing');
+    throw new Error('the worker accepts no unit');
   }
 
   #range(from: string, done: Done<RangeResult>): void {
@@ -107,13 +107,13 @@ export class HostileWorker {
     setImmediate(() => done(success({ entries, more: false, revision: 1 })));
   }
 
-  #asked(message: JobMessage, done: Done<JobMessage>): void {
+  #onRequest(message: JobMessage, done: Done<JobMessage>): void {
     if (message.kind === 'workerHeartbeat')
       return done(success({ kind: 'workerHeartbeatReply', term: 1, leaseMs: 120_000, stop: [] }));
-    if (message.kind !== 'reportUnits') throw new Error(`a worker does not ask ${message.kind}`);
+    if (message.kind !== 'reportUnits') throw new Error(`a worker does not send ${message.kind}`);
     const ends = message.reports.filter(({ status }) => status !== 'started' && status !== 'progress');
     done(success({ kind: 'reportUnitsAck', acknowledged: ends, stop: [] }));
-    for (const news of ends) this.#waiting.get(news.job)?.(news);
+    for (const report of ends) this.#waiting.get(report.job)?.(report);
     return undefined;
   }
 }

@@ -1,4 +1,4 @@
-/** A datacenter of processes that runs jobs, and a check that nothing is left. */
+/** A datacenter of processes that runs jobs, and the check that it leaves nothing behind. */
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { getJson } from '../../../src/cli/command/http-client.ts';
 import { type ClusterSession, connect } from '../../../src/client/index.ts';
 import { type Agent, ProcessLab, type ChildProgram, processTestSecret } from './process-lab.ts';
 
-type OwnTruth = {
+type NodeStatus = {
   readonly leader: string | null;
   readonly registration: string | null;
   readonly cores: { readonly total: number; readonly free: number } | null;
@@ -15,7 +15,7 @@ type OwnTruth = {
 };
 
 const deadlineMs = 60_000;
-const lookMs = 50;
+const pollMs = 50;
 
 export type JobProcessCluster = {
   readonly lab: ProcessLab;
@@ -31,7 +31,7 @@ export async function startJobCluster(
   { managers: managerCount, workers: workerCount, cores = 1 }: JobClusterSize,
 ): Promise<JobProcessCluster> {
   const lab = new ProcessLab(context);
-  // Jobs are what these tests are about: runners wait for them as they do for users.
+  // These tests run jobs, so warm runners are kept as in production.
   const env = { REMUSTER_WARM_RUNNERS_MAX: '1024' };
   const first = await lab.agent('m1', ['--roles', 'manager'], env);
   const seed = ['--join', `127.0.0.1:${first.port}`];
@@ -44,9 +44,9 @@ export async function startJobCluster(
     ),
   );
   const managers = [first, ...more];
-  await waitUntil('all are registered and have a leader', async () => {
-    const truths = await Promise.all([...managers, ...workers].map((agent) => ownTruth(agent)));
-    return truths.every(({ registration, leader }) => registration === 'active' && leader !== null);
+  await waitUntil('all nodes are registered and know a leader', async () => {
+    const statuses = await Promise.all([...managers, ...workers].map((agent) => nodeStatusOf(agent)));
+    return statuses.every(({ registration, leader }) => registration === 'active' && leader !== null);
   });
   const addr = [...managers, ...workers].map(({ port }) => `127.0.0.1:${port}`);
   const session = await connect({ addr, secret: processTestSecret });
@@ -60,16 +60,16 @@ export function workflowFile({ folder }: ProcessLab, name: string, text: string)
   return file;
 }
 
-async function ownTruth({ addr }: Pick<Agent, 'addr'>): Promise<OwnTruth> {
-  return (await getJson({ addr, token: undefined }, '/v1/node')) as OwnTruth;
+async function nodeStatusOf({ addr }: Pick<Agent, 'addr'>): Promise<NodeStatus> {
+  return (await getJson({ addr, token: undefined }, '/v1/node')) as NodeStatus;
 }
 
 export async function leaderOf({ managers }: Pick<JobProcessCluster, 'managers'>): Promise<Agent> {
   let found: Agent | undefined;
-  await waitUntil('somebody leads', async () => {
+  await waitUntil('a manager leads', async () => {
     for (const manager of managers) {
       if (!manager.isUp) continue;
-      const { leader } = await ownTruth(manager);
+      const { leader } = await nodeStatusOf(manager);
       found = managers.find(({ name, isUp }) => name === leader && isUp);
       if (found !== undefined) return true;
     }
@@ -79,25 +79,25 @@ export async function leaderOf({ managers }: Pick<JobProcessCluster, 'managers'>
   return found;
 }
 
-/** Every core of these workers is free, and of the others no runner is left. */
+/** Every core of the living workers is free, and no runner of the killed ones is left. */
 export async function assertNothingLeft(living: readonly Agent[], killed: readonly ChildProgram[]): Promise<void> {
   await waitUntil('all cores are free', async () => {
-    const truths = await Promise.all(living.map((agent) => ownTruth(agent)));
-    return truths.every(({ cores, queues }) => cores?.free === cores?.total && (queues['unitsHere'] ?? 0) === 0);
+    const statuses = await Promise.all(living.map((agent) => nodeStatusOf(agent)));
+    return statuses.every(({ cores, queues }) => cores?.free === cores?.total && (queues['unitsHere'] ?? 0) === 0);
   });
   await waitUntil('no runner of a killed worker is left', async () =>
     killed.every(({ pid }) => runnersOf(pid).length === 0),
   );
 }
 
-/** The processes of runners that the node with this pid has started. */
+/** The runner processes that the node with this pid has started. */
 function runnersOf(pid: number): readonly number[] {
   return readdirSync('/proc')
     .filter((entry) => /^\d+$/.test(entry))
     .filter((entry) => {
       try {
-        const words = readFileSync(`/proc/${entry}/cmdline`, 'utf8').split('\0');
-        const isRunner = words.some((word) => /runner-main\.(?:ts|js)$/.test(word)) && words.includes(String(pid));
+        const args = readFileSync(`/proc/${entry}/cmdline`, 'utf8').split('\0');
+        const isRunner = args.some((arg) => /runner-main\.(?:ts|js)$/.test(arg)) && args.includes(String(pid));
         return isRunner && !/\) [ZX] /.test(readFileSync(`/proc/${entry}/stat`, 'utf8'));
       } catch {
         return false;
@@ -106,10 +106,10 @@ function runnersOf(pid: number): readonly number[] {
     .map(Number);
 }
 
-export async function waitUntil(what: string, isSo: () => Promise<boolean>): Promise<void> {
+export async function waitUntil(what: string, isDone: () => Promise<boolean>): Promise<void> {
   const late = Date.now() + deadlineMs;
-  while (!(await isSo().catch(() => false))) {
+  while (!(await isDone().catch(() => false))) {
     assert.ok(Date.now() < late, `not within ${deadlineMs} ms: ${what}`);
-    await pause(lookMs);
+    await pause(pollMs);
   }
 }

@@ -1,6 +1,6 @@
 /**
- * History of kv calls and the model that checks it for linearizability. Every written value is unique, so a lost,
- * returned or repeated write leaves a history that no order explains. Pure.
+ * History of kv calls, and the model that checks it for linearizability. Every written value is unique, so no order
+ * explains a history with a write that is lost, returns or is repeated. Pure.
  */
 import type { RemusterError } from '../../../src/base/errors.ts';
 import type { SequentialModel, HistoryOperation } from '../../simulation/checking/linearizability.ts';
@@ -9,7 +9,7 @@ export type KvRead = { readonly value: string; readonly version: number };
 
 export type KvAction =
   | { readonly kind: 'get'; saw?: KvRead | undefined }
-  /** `at`: only if the item is still this one. `version`: of the written item. */
+  /** `at`: the write requires this item. `version`: the version of the written item. */
   | {
       readonly kind: 'put';
       readonly value: string;
@@ -18,86 +18,86 @@ export type KvAction =
       refused?: boolean;
     };
 
-/** The version is not known while nobody has seen it; it is above the one before. */
+/** The version is unknown until a reply contains it; it is higher than `above`. */
 export type KvState = { readonly value: string; readonly version: number | undefined; readonly above: number };
 
 export const absentKey: KvRead = { value: '', version: 0 };
 
 export const kvModel: SequentialModel<KvState, KvAction> = {
   initial: { ...absentKey, above: -1 },
-  after: (state, action, answered) => (answered ? afterAnswer(state, action) : afterSilence(state, action)),
+  after: (state, action, hasReply) => (hasReply ? afterReply(state, action) : afterLostReply(state, action)),
   print: ({ value, version, above }) => `${value}@${version ?? `above ${above}`}`,
-  dependsOn: (action, answered, { value }) => {
-    if (action.kind === 'get') return answered && action.saw?.value === value;
+  dependsOn: (action, hasReply, { value }) => {
+    if (action.kind === 'get') return hasReply && action.saw?.value === value;
     if (action.at === undefined) return false;
     return action.refused === true ? action.at.value !== value : action.at.value === value;
   },
 };
 
-function afterAnswer(state: KvState, action: KvAction): KvState | undefined {
+function afterReply(state: KvState, action: KvAction): KvState | undefined {
   if (action.kind === 'get')
-    return action.saw !== undefined && isThat(state, action.saw) ? pinned(action.saw) : undefined;
+    return action.saw !== undefined && matches(state, action.saw) ? stateOf(action.saw) : undefined;
   const { at, value, version, refused } = action;
   if (refused === true) return at !== undefined && state.version !== at.version ? state : undefined;
-  if (at !== undefined && !isThat(state, at)) return undefined;
-  return version !== undefined && version > leastOf(state) ? pinned({ value, version }) : undefined;
+  if (at !== undefined && !matches(state, at)) return undefined;
+  return version !== undefined && version > versionBound(state) ? stateOf({ value, version }) : undefined;
 }
 
-function afterSilence(state: KvState, action: KvAction): KvState {
-  if (action.kind === 'get' || (action.at !== undefined && !isThat(state, action.at))) return state;
-  return { value: action.value, version: undefined, above: leastOf(state) };
+function afterLostReply(state: KvState, action: KvAction): KvState {
+  if (action.kind === 'get' || (action.at !== undefined && !matches(state, action.at))) return state;
+  return { value: action.value, version: undefined, above: versionBound(state) };
 }
 
-function isThat(state: KvState, { value, version }: KvRead): boolean {
+function matches(state: KvState, { value, version }: KvRead): boolean {
   return state.value === value && (state.version === undefined ? version > state.above : version === state.version);
 }
 
-function pinned(seen: KvRead): KvState {
-  return { ...seen, above: seen.version - 1 };
+function stateOf(item: KvRead): KvState {
+  return { ...item, above: item.version - 1 };
 }
 
-/** Its version is at least this one. */
-function leastOf({ version, above }: KvState): number {
+/** A lower bound of the version. */
+function versionBound({ version, above }: KvState): number {
   return version ?? above;
 }
 
 type Recorded = HistoryOperation<KvAction> & { readonly key: string };
 type Open = { -readonly [F in keyof Recorded]: Recorded[F] };
 
-/** All calls in the order in which they began and ended, as one process sees it. */
+/** All calls in the order of their starts and ends, as one process sees it. */
 export class KvHistory {
   readonly operations: Recorded[] = [];
-  /** How calls ended, by code. */
+  /** The number of calls by their code. */
   readonly codes = new Map<string, number>();
   acknowledged = 0;
-  /** Writes of which nobody knows whether they happened. */
+  /** Writes with an unknown outcome. */
   unknown = 0;
   #now = 0;
 
-  async get(key: string, ask: () => Promise<KvRead>): Promise<KvRead | undefined> {
+  async get(key: string, send: () => Promise<KvRead>): Promise<KvRead | undefined> {
     const action: KvAction = { kind: 'get' };
-    return await this.#run({ key, action }, async () => (action.saw = await ask()));
+    return await this.#run({ key, action }, async () => (action.saw = await send()));
   }
 
   async put(
     key: string,
     { value, at }: { readonly value: string; readonly at?: KvRead },
-    ask: () => Promise<{ readonly version: number }>,
+    send: () => Promise<{ readonly version: number }>,
   ): Promise<KvRead | undefined> {
     const action: KvAction = { kind: 'put', value, at };
     return await this.#run({ key, action }, async () => {
-      const { version } = await ask();
+      const { version } = await send();
       action.version = version;
       this.acknowledged += 1;
       return { value, version };
     });
   }
 
-  async #run<T>(of: Pick<Recorded, 'key' | 'action'>, ask: () => Promise<T>): Promise<T | undefined> {
+  async #run<T>(of: Pick<Recorded, 'key' | 'action'>, send: () => Promise<T>): Promise<T | undefined> {
     const operation: Open = { ...of, calledAt: ++this.#now, endedAt: Infinity };
     this.operations.push(operation);
     try {
-      const result = await ask();
+      const result = await send();
       operation.endedAt = ++this.#now;
       this.#count('OK');
       return result;
@@ -108,7 +108,7 @@ export class KvHistory {
   }
 
   #failed(operation: Open, error: RemusterError): void {
-    // Also whoever throws something else: a caller must never see that.
+    // An error without a code is counted too: a caller must never get one.
     this.#count(error.code ?? String(error));
     const { action } = operation;
     if (action.kind === 'get') return;
@@ -116,7 +116,7 @@ export class KvHistory {
       action.refused = true;
       operation.endedAt = ++this.#now;
     } else if (error.stateChanged === 'no') {
-      // It is promised that it never happened: whoever sees it later finds a value that nobody wrote.
+      // A refused write has no effect: a read that returns its value violates linearizability.
       this.operations.splice(this.operations.indexOf(operation), 1);
     } else {
       this.unknown += 1;

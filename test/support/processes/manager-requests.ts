@@ -1,13 +1,13 @@
-/** Managers as processes, and what a test asks them over HTTP. A request without an end fails the test. */
+/** Managers as processes, and HTTP requests to them. A request that never ends fails the test. */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { errorTable, type ErrorCode } from '../../../src/base/error-table.ts';
-import { type Agent, bindable, event, ProcessLab, type NodeEvent } from './process-lab.ts';
+import { type Agent, awaitBindable, awaitEvent, ProcessLab, type NodeEvent } from './process-lab.ts';
 
 export type Target = { readonly addr: string; readonly token?: string };
 type Fields = Readonly<Record<string, unknown>>;
-/** `GONE`: the connection broke, so nobody knows what became of the request. */
+/** `GONE`: the connection broke, so the outcome of the request is unknown. */
 export type HttpOutcome = { readonly code: 'OK' | 'GONE' | ErrorCode; readonly body: Fields };
 
 export type NodeStatusReply = {
@@ -20,13 +20,13 @@ export type Entry = { readonly key: string; readonly value: string; readonly ver
 export type Change = Entry & { readonly kind: 'put' | 'delete'; readonly revision: number };
 export type Leader = { readonly name: string; readonly term: number; readonly fence: bigint };
 
-const hangMs = 30_000;
+const requestMsMax = 30_000;
 export const waitMsMax = 60_000;
 
 export async function httpCall(target: Target, method: string, path: string, body?: object): Promise<HttpOutcome> {
   const { addr, token } = target;
   const headers = { 'content-type': 'application/json', ...(token === undefined ? {} : authorization(token)) };
-  const late = AbortSignal.timeout(hangMs);
+  const late = AbortSignal.timeout(requestMsMax);
   try {
     const options = { method, headers, signal: late, ...(body === undefined ? {} : { body: JSON.stringify(body) }) };
     const response = await fetch(new URL(path, addr), options);
@@ -49,7 +49,7 @@ function replyOf(isOk: boolean, body: Fields): HttpOutcome {
   return { code: code as ErrorCode, body };
 }
 
-/** The body of a call that must work. */
+/** The body of a GET request that must succeed. */
 export async function get(target: Target, path: string): Promise<Fields> {
   const { code, body } = await httpCall(target, 'GET', path);
   assert.equal(code, 'OK', JSON.stringify(body));
@@ -64,7 +64,7 @@ export async function put(target: Target, key: string, value: string, ifVersion?
   });
 }
 
-/** Linearizable. */
+/** All entries under a prefix, by a linearizable read. */
 export async function entries(target: Target, prefix: string): Promise<Entry[]> {
   const { items, more } = await get(target, `/v1/registry?prefix=${encodeURIComponent(prefix)}`);
   assert.equal(more, false);
@@ -75,29 +75,29 @@ export async function fetchNodeStatus(target: Target): Promise<NodeStatusReply> 
   return (await get(target, '/v1/node')) as NodeStatusReply;
 }
 
-/** From now on this node, started with `--chaos`, hears everybody but these, and is not heard by them. */
-export async function cut(at: Target, off: readonly { readonly name: string }[]): Promise<void> {
+/** Cuts the links between this node, which runs with `--chaos`, and these nodes in both directions. */
+export async function cutLinks(at: Target, off: readonly { readonly name: string }[]): Promise<void> {
   const { code, body } = await httpCall(at, 'POST', '/v1/dev/partition', { cut: off.map(({ name }) => name) });
   assert.equal(code, 'OK', JSON.stringify(body));
 }
 
-/** For facts that no event tells, or several nodes have to agree on. */
+/** Polls for a state that no event reports, or that several nodes must share. */
 export async function until<T>(
   what: string,
-  look: () => Promise<T | undefined>,
+  poll: () => Promise<T | undefined>,
   details: () => string = () => '',
 ): Promise<T> {
   const late = Date.now() + waitMsMax;
   for (;;) {
-    const found = await look();
+    const found = await poll();
     if (found !== undefined) return found;
     assert.ok(Date.now() < late, `not within ${waitMsMax} ms: ${what}\n${details()}`);
     await pause(50);
   }
 }
 
-/** All of them name the same leader and its fence, in a term above `after`. */
-export async function agreed(targets: readonly Target[], after = 0): Promise<Leader> {
+/** Waits until all targets name the same leader and fence, in a term above `after`. */
+export async function awaitCommonLeader(targets: readonly Target[], after = 0): Promise<Leader> {
   return await until(`one leader after term ${after}`, async () => {
     const [first, ...others] = await Promise.all(targets.map(fetchNodeStatus));
     if (first === undefined || first.leader === null || first.fence === null || first.term <= after) return undefined;
@@ -109,60 +109,60 @@ export async function agreed(targets: readonly Target[], after = 0): Promise<Lea
   });
 }
 
-export async function votersAre(target: Target, names: readonly string[]): Promise<void> {
-  const wanted = names.toSorted().join();
-  await until(`the voters ${wanted}`, async () => {
+export async function awaitVoters(target: Target, names: readonly string[]): Promise<void> {
+  const expected = names.toSorted().join();
+  await until(`the voters ${expected}`, async () => {
     const { items } = await get(target, '/v1/managers');
     const voters = (items as { name: string; standing: string }[]).filter(({ standing }) => standing === 'voter');
     const found = voters.map(({ name }) => name).toSorted();
-    return found.join() === wanted ? true : undefined;
+    return found.join() === expected ? true : undefined;
   });
 }
 
-export async function registered(target: Target, mode: string): Promise<void> {
+export async function awaitRegistration(target: Target, mode: string): Promise<void> {
   await until(`${target.addr} ${mode}`, async () =>
     (await fetchNodeStatus(target)).registration === mode ? true : undefined,
   );
 }
 
-/** An event of a node, past or to come, with these fields. */
-export async function told(by: Agent, type: string, fields: Fields = {}, after = 0): Promise<NodeEvent> {
+/** Waits for an event of a node, past or future, with these fields. */
+export async function awaitNodeEvent(by: Agent, type: string, fields: Fields = {}, after = 0): Promise<NodeEvent> {
   const fits = (found: NodeEvent): boolean =>
     found.type === type && found.seq > after && Object.entries(fields).every(([name, value]) => found[name] === value);
-  return await event(by.addr, fits, `${by.name} to tell ${type} ${JSON.stringify(fields)}`);
+  return await awaitEvent(by.addr, fits, `${by.name} to report ${type} ${JSON.stringify(fields)}`);
 }
 
-/** All events of a node up to now. */
-export async function history(target: Target): Promise<NodeEvent[]> {
+/** All events of a node so far. */
+export async function fetchEvents(target: Target): Promise<NodeEvent[]> {
   return (await get(target, '/v1/events?follow=false'))['items'] as NodeEvent[];
 }
 
-/** One group of managers, all voters, all registered and active. */
+/** The managers of one consensus group, all of them voters, registered and active. */
 export class Managers {
   readonly lab: ProcessLab;
-  readonly #words: readonly string[];
+  readonly #args: readonly string[];
   readonly #agents = new Map<string, Agent>();
 
-  private constructor(lab: ProcessLab, words: readonly string[]) {
+  private constructor(lab: ProcessLab, args: readonly string[]) {
     this.lab = lab;
-    this.#words = words;
+    this.#args = args;
   }
 
-  static async start(context: TestContext, names: readonly string[], words: readonly string[] = []): Promise<Managers> {
-    return await Managers.startIn(new ProcessLab(context), names, words);
+  static async start(context: TestContext, names: readonly string[], args: readonly string[] = []): Promise<Managers> {
+    return await Managers.startIn(new ProcessLab(context), names, args);
   }
 
-  static async startIn(lab: ProcessLab, names: readonly string[], words: readonly string[]): Promise<Managers> {
-    const managers = new Managers(lab, words);
+  static async startIn(lab: ProcessLab, names: readonly string[], args: readonly string[]): Promise<Managers> {
+    const managers = new Managers(lab, args);
     const [first, ...others] = names;
     const seed = await managers.add(first!, ['--bootstrap']);
     await Promise.all(others.map((name) => managers.add(name, ['--join', `127.0.0.1:${seed.port}`])));
-    await managers.settled();
+    await managers.awaitReady();
     return managers;
   }
 
-  async add(name: string, words: readonly string[]): Promise<Agent> {
-    const agent = await this.lab.agent(name, [...this.#words, ...words]);
+  async add(name: string, args: readonly string[]): Promise<Agent> {
+    const agent = await this.lab.agent(name, [...this.#args, ...args]);
     this.#agents.set(name, agent);
     return agent;
   }
@@ -180,14 +180,14 @@ export class Managers {
   }
 
   async leader(after = 0, among: readonly Agent[] = this.all): Promise<Leader & { readonly agent: Agent }> {
-    const leader = await agreed(among, after);
+    const leader = await awaitCommonLeader(among, after);
     return { ...leader, agent: this.get(leader.name) };
   }
 
-  async settled(): Promise<void> {
+  async awaitReady(): Promise<void> {
     const names = this.all.map(({ name }) => name);
-    await Promise.all(this.all.map((agent) => votersAre(agent, names)));
-    await Promise.all(this.all.map((agent) => registered(agent, 'active')));
+    await Promise.all(this.all.map((agent) => awaitVoters(agent, names)));
+    await Promise.all(this.all.map((agent) => awaitRegistration(agent, 'active')));
   }
 
   async kill(...agents: readonly Agent[]): Promise<void> {
@@ -195,20 +195,20 @@ export class Managers {
     await Promise.all(agents.map((agent) => agent.waitForExit()));
   }
 
-  /** The same data, the same port, and all the others to ask. */
+  /** Restarts a manager with its data and port; it joins through all others. */
   async restart(name: string): Promise<Agent> {
     const { port } = this.get(name);
-    await bindable(port);
+    await awaitBindable(port);
     const joins = this.all.flatMap((other) => (other.name === name ? [] : ['--join', `127.0.0.1:${other.port}`]));
     return await this.add(name, [...joins, '--port', String(port)]);
   }
 }
 
-/** A watch of the registry through one node; it ends with the test. */
-export class Watched {
+/** Watches the registry through one node until the test ends. */
+export class RegistryWatcher {
   readonly changes: Change[] = [];
   revision = 0;
-  #heard: () => void = () => undefined;
+  #onChange: () => void = () => undefined;
   #failure: unknown;
 
   constructor(context: TestContext, target: Target, path: string) {
@@ -217,19 +217,19 @@ export class Watched {
     void this.#follow(target, path, stop.signal);
   }
 
-  static async open(context: TestContext, target: Target, prefix: string): Promise<Watched> {
+  static async open(context: TestContext, target: Target, prefix: string): Promise<RegistryWatcher> {
     const { revision } = await get(target, `/v1/registry?limit=1`);
     const from = Number(revision) + 1;
-    return new Watched(context, target, `/v1/registry/watch?prefix=${encodeURIComponent(prefix)}&from=${from}`);
+    return new RegistryWatcher(context, target, `/v1/registry/watch?prefix=${encodeURIComponent(prefix)}&from=${from}`);
   }
 
   async until(what: string, fits: () => boolean): Promise<void> {
     const late = AbortSignal.timeout(waitMsMax);
-    late.addEventListener('abort', () => this.#heard());
+    late.addEventListener('abort', () => this.#onChange());
     while (!fits()) {
       if (this.#failure !== undefined) throw new Error(`the watch ended before ${what}`, { cause: this.#failure });
       assert.ok(!late.aborted, `not within ${waitMsMax} ms: ${what}\n${JSON.stringify(this.changes.slice(-20))}`);
-      await new Promise<void>((done) => (this.#heard = done));
+      await new Promise<void>((done) => (this.#onChange = done));
     }
   }
 
@@ -241,17 +241,17 @@ export class Watched {
       for await (const chunk of response.body!.pipeThrough(new TextDecoderStream())) {
         const blocks = (rest + chunk).split('\n\n');
         rest = blocks.pop()!;
-        for (const block of blocks) this.#take(block);
-        this.#heard();
+        for (const block of blocks) this.#onBlock(block);
+        this.#onChange();
       }
-      this.#failure = new Error('the node ended it');
+      this.#failure = new Error('the node ended the watch');
     } catch (error) {
       this.#failure = error;
     }
-    this.#heard();
+    this.#onChange();
   }
 
-  #take(block: string): void {
+  #onBlock(block: string): void {
     const data = /^data: ?(.*)$/m.exec(block)?.[1];
     if (data === undefined) return;
     if (/^event: ?from$/m.test(block)) return;

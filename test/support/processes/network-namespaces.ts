@@ -1,6 +1,6 @@
 /**
- * A network of Linux namespaces for processes; a partition moves links to another bridge, so packets are lost silently
- * and connections stay open.
+ * A network of Linux namespaces for processes. A partition moves links to another bridge, so packets are lost and
+ * connections stay open.
  */
 import { execFileSync } from 'node:child_process';
 import type { TestContext } from 'node:test';
@@ -9,16 +9,16 @@ import { installDebianPackage } from '../../../scripts/debian-packages.ts';
 export const namespacesPackage = { packageName: 'iproute2', command: 'ip', check: ['-V'] };
 
 const hub = `remuster-${process.pid}-hub`;
-/** On this machine, to reach the processes whatever happens between them. The block is reserved for such purposes. */
+/** The bridge by which the test reaches all processes, also during a partition. The block is reserved for benchmarks. */
 const ownBridge = `rm${process.pid}`;
 const ownNet = `198.18.${process.pid % 250}`;
 const commonNet = '198.19.0';
 
-/** Why there can be no such network here; undefined when there can. `said` hears what is installed for it. */
-export function networkUnavailableReason(said: (text: string) => unknown): string | undefined {
-  if (process.platform !== 'linux') return 'network namespaces are known to Linux only';
-  if (process.getuid?.() !== 0) return 'only root can make network namespaces';
-  return installDebianPackage(namespacesPackage, said);
+/** Why this machine cannot have such a network; undefined if it can. `report` gets a line for each installed package. */
+export function networkUnavailableReason(report: (text: string) => unknown): string | undefined {
+  if (process.platform !== 'linux') return 'only Linux has network namespaces';
+  if (process.getuid?.() !== 0) return 'only root can create network namespaces';
+  return installDebianPackage(namespacesPackage, report);
 }
 
 export class NamespacedNetwork {
@@ -30,7 +30,7 @@ export class NamespacedNetwork {
     try {
       ip('netns', 'add', hub);
     } catch (error) {
-      throw new Error('this machine has root and ip, and still refuses to make network namespaces', { cause: error });
+      throw new Error('cannot create network namespaces although this process is root and has ip', { cause: error });
     }
     for (const side of ['east', 'west']) {
       ip('-n', hub, 'link', 'add', side, 'type', 'bridge');
@@ -42,22 +42,22 @@ export class NamespacedNetwork {
     for (let place = 1; place <= size; place++) this.#addPlace(place);
   }
 
-  /** Where the process at that place, from 1 on, is reached by the others. */
+  /** The address of a place (from 1 on) for the processes at other places. */
   host(place: number): string {
     return `${commonNet}.${place}`;
   }
 
-  /** Where the test reaches it, always. */
+  /** The address of a place for the test; no partition cuts it. */
   ownHost(place: number): string {
     return `${ownNet}.${place}`;
   }
 
-  /** The words to start a program there. */
+  /** The command that starts a program at a place. */
   commandPrefix(place: number): readonly string[] {
     return ['ip', 'netns', 'exec', namespaceOf(place)];
   }
 
-  /** These hear each other and nobody else. */
+  /** Partitions these places from all others. */
   partition(places: readonly number[]): void {
     for (const place of places) ip('-n', hub, 'link', 'set', `port${place}`, 'master', 'west');
   }
@@ -80,7 +80,7 @@ export class NamespacedNetwork {
     ip('-n', name, 'link', 'set', 'own', 'up');
   }
 
-  /** Links end with the namespace that they lead to. */
+  /** Deleting a namespace deletes its links. */
   #remove(): void {
     for (let place = 1; place <= this.#size; place++) quietly('netns', 'del', namespaceOf(place));
     quietly('netns', 'del', hub);
@@ -92,15 +92,15 @@ function namespaceOf(place: number): string {
   return `remuster-${process.pid}-${place}`;
 }
 
-function ip(...words: readonly string[]): void {
-  execFileSync('ip', words, { stdio: 'pipe', timeout: 30_000 });
+function ip(...args: readonly string[]): void {
+  execFileSync('ip', args, { stdio: 'pipe', timeout: 30_000 });
 }
 
-/** Also what was only half made is removed. */
-function quietly(...words: readonly string[]): void {
+/** Removes what exists after an incomplete setup too. */
+function quietly(...args: readonly string[]): void {
   try {
-    ip(...words);
+    ip(...args);
   } catch {
-    // It was never there.
+    // It did not exist.
   }
 }

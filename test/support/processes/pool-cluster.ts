@@ -6,48 +6,56 @@ import { type ClusterSession, connect, type ConnectOptions } from '../../../src/
 import type { ModuleDefinition, Methods, PoolHandle } from '../../../src/containers/module.ts';
 import type { PoolRequest } from '../../../src/placement/operations/pool-spec.ts';
 import type { ContainerView, PoolDetails } from '../../../src/placement/operations/pool-views.ts';
-import { type Agent, bindable, ProcessLab, members, type ChildProgram } from './process-lab.ts';
-import { agreed, httpCall, get, type Leader, waitMsMax, fetchNodeStatus, until } from './manager-requests.ts';
+import { type Agent, awaitBindable, ProcessLab, fetchMembers, type ChildProgram } from './process-lab.ts';
+import {
+  awaitCommonLeader,
+  httpCall,
+  get,
+  type Leader,
+  waitMsMax,
+  fetchNodeStatus,
+  until,
+} from './manager-requests.ts';
 
 export const counterModule = resolve(import.meta.dirname, 'counter-module.ts');
 
-/** Each start takes a processor for a second or two, and has a deadline. */
-const startsAtOnce = 4;
+/** A start takes a second or two of CPU time and has a deadline. */
+const concurrentStarts = 4;
 
 export type PoolSpec = Omit<PoolRequest, 'name'>;
 
 export class PoolCluster {
   readonly lab: ProcessLab;
-  readonly #words: readonly string[];
+  readonly #args: readonly string[];
   readonly #agents = new Map<string, Agent>();
   readonly #own = new Map<string, readonly string[]>();
-  readonly #ended: ChildProgram[] = [];
+  readonly #expectedExits: ChildProgram[] = [];
   readonly #sessions: ClusterSession[] = [];
 
-  private constructor(lab: ProcessLab, words: readonly string[]) {
+  private constructor(lab: ProcessLab, args: readonly string[]) {
     this.lab = lab;
-    this.#words = ['--modules', counterModule, ...words];
+    this.#args = ['--modules', counterModule, ...args];
   }
 
-  /** Of each node the roles. The first one begins the group, all others join it. */
+  /** `nodes`: the roles of each node by its name. The first node bootstraps the group, all others join. */
   static async start(
     context: { after(end: () => Promise<void>): void },
     nodes: Readonly<Record<string, string>>,
-    words: readonly string[] = [],
+    args: readonly string[] = [],
   ): Promise<PoolCluster> {
-    const cluster = new PoolCluster(new ProcessLab(context), words);
+    const cluster = new PoolCluster(new ProcessLab(context), args);
     context.after(async () => void (await Promise.all(cluster.#sessions.map((session) => session.close()))));
     const [[first, roles], ...others] = Object.entries(nodes) as [[string, string], ...[string, string][]];
     await cluster.add(first, ['--roles', roles], ['--bootstrap']);
     while (others.length > 0) {
-      const some = others.splice(0, startsAtOnce);
+      const some = others.splice(0, concurrentStarts);
       await Promise.all(some.map(([name, own]) => cluster.add(name, ['--roles', own])));
     }
-    await cluster.settled();
+    await cluster.awaitReady();
     return cluster;
   }
 
-  /** `own` words are those of each of its lives, `first` ones of this life only. */
+  /** `own` arguments apply to every start of the node, `first` ones to this start only. */
   async add(name: string, own: readonly string[], first: readonly string[] = []): Promise<Agent> {
     this.#own.set(name, own);
     return await this.#start(name, first);
@@ -62,26 +70,26 @@ export class PoolCluster {
   }
 
   get up(): readonly Agent[] {
-    return this.all.filter((agent) => !this.#ended.includes(agent));
+    return this.all.filter((agent) => !this.#expectedExits.includes(agent));
   }
 
   others(...not: readonly Agent[]): [Agent, ...Agent[]] {
     return this.up.filter((agent) => !not.includes(agent)) as [Agent, ...Agent[]];
   }
 
-  /** As all that are up see it. */
+  /** The leader that all running nodes agree on. */
   async leader(after = 0): Promise<Leader & { readonly agent: Agent }> {
-    const leader = await agreed(this.up, after);
+    const leader = await awaitCommonLeader(this.up, after);
     return { ...leader, agent: this.get(leader.name) };
   }
 
-  /** Everybody sees everybody alive, and all are registered and active. */
-  async settled(): Promise<void> {
+  /** Waits until all running nodes see each other alive, and are registered and active. */
+  async awaitReady(): Promise<void> {
     const names = this.up.map(({ name }) => name).toSorted();
     await Promise.all(
       this.up.map(async (agent) => {
         await until(`${agent.name} to see ${names.join()} alive`, async () => {
-          const rows = (await members(agent.addr)).filter(({ state }) => state === 'alive');
+          const rows = (await fetchMembers(agent.addr)).filter(({ state }) => state === 'alive');
           const seen = new Set(rows.map(({ name }) => name));
           return names.every((name) => seen.has(name)) ? true : undefined;
         });
@@ -93,15 +101,15 @@ export class PoolCluster {
   }
 
   async kill(...agents: readonly Agent[]): Promise<void> {
-    this.#ended.push(...agents);
+    this.#expectedExits.push(...agents);
     for (const agent of agents) agent.kill('SIGKILL');
     for (const agent of agents)
       assert.equal((await agent.waitForExit()).signal, 'SIGKILL', `${agent.name}\n${agent.stderr}`);
   }
 
-  /** Asks them to end; they do, in good order. */
+  /** Sends SIGTERM and expects a graceful exit. */
   async stop(...agents: readonly Agent[]): Promise<void> {
-    this.#ended.push(...agents);
+    this.#expectedExits.push(...agents);
     for (const agent of agents) agent.kill('SIGTERM');
     for (const agent of agents) {
       assert.deepEqual(
@@ -112,9 +120,9 @@ export class PoolCluster {
     }
   }
 
-  /** Somebody else has told it to end. */
+  /** Expects a graceful exit that something else has caused. */
   async awaitExit(agent: Agent): Promise<void> {
-    this.#ended.push(agent);
+    this.#expectedExits.push(agent);
     assert.deepEqual(
       await agent.waitForExit(),
       { code: 0, signal: null },
@@ -122,14 +130,14 @@ export class PoolCluster {
     );
   }
 
-  /** The same data, the same port, and all the others to ask. Ready when it has joined. */
-  async restart(name: string, words: readonly string[] = []): Promise<Agent> {
+  /** Restarts a node with its data and port; it joins through all others. Returns when it has joined. */
+  async restart(name: string, args: readonly string[] = []): Promise<Agent> {
     const { port } = this.get(name);
-    await bindable(port);
-    return await this.#start(name, ['--port', String(port), ...words]);
+    await awaitBindable(port);
+    return await this.#start(name, ['--port', String(port), ...args]);
   }
 
-  /** A client of the cluster that knows all nodes which are up, or only those that are named. */
+  /** A client of the cluster that knows all running nodes, or those in `options`. */
   async session(options: Partial<ConnectOptions> = {}): Promise<ClusterSession> {
     const addr = this.up.map(({ port }) => `127.0.0.1:${port}`);
     const session = await connect({ addr, secret: this.lab.env['REMUSTER_AUTH_SECRET']!, ...options });
@@ -137,20 +145,20 @@ export class PoolCluster {
     return session;
   }
 
-  /** Makes a pool through one node, and waits until all of it is open and has its copies. */
+  /** Creates a pool through one node, and waits until it is healthy. */
   async pool<M extends Methods>(
     definition: ModuleDefinition<M>,
     name: string,
-    wish: Omit<PoolSpec, 'module'>,
+    spec: Omit<PoolSpec, 'module'>,
     session: ClusterSession,
   ): Promise<PoolHandle<M>> {
-    await this.create(name, { ...wish, module: definition.name });
-    await this.whole(name);
+    await this.create(name, { ...spec, module: definition.name });
+    await this.awaitHealthy(name);
     return session.pool(definition, name);
   }
 
-  async create(name: string, wish: PoolSpec, through: Agent = this.#any): Promise<void> {
-    const { code, body } = await httpCall(through, 'POST', '/v1/pools', { name, ...wish });
+  async create(name: string, spec: PoolSpec, through: Agent = this.#any): Promise<void> {
+    const { code, body } = await httpCall(through, 'POST', '/v1/pools', { name, ...spec });
     assert.equal(code, 'OK', JSON.stringify(body));
   }
 
@@ -160,30 +168,30 @@ export class PoolCluster {
 
   async owner(pool: string, container: number): Promise<Agent> {
     const { owner } = (await this.containers(pool))[container]!;
-    return this.get(owner ?? assert.fail(`nobody owns ${pool}/${container}`));
+    return this.get(owner ?? assert.fail(`no node owns ${pool}/${container}`));
   }
 
-  /** Every container is open, has all its copies in sync on nodes that are up, and none is on its way. */
-  async whole(pool: string, through: Agent = this.#any): Promise<readonly ContainerView[]> {
+  /** Waits until every container is served, has all replicas in sync, and none is moving. */
+  async awaitHealthy(pool: string, through: Agent = this.#any): Promise<readonly ContainerView[]> {
     let missing: readonly unknown[] = [];
-    const look = async (): Promise<readonly ContainerView[] | undefined> => {
+    const poll = async (): Promise<readonly ContainerView[] | undefined> => {
       const { code, body } = await httpCall(through, 'GET', `/v1/pools/${pool}`);
       missing = [code, body];
       if (code !== 'OK') return undefined;
       const { containers, copies, containerCount } = body as PoolDetails;
       const names = new Set(this.up.map(({ name }) => name));
-      const isWhole = ({ owner, phase, inSync, move }: ContainerView): boolean =>
+      const isHealthy = ({ owner, phase, inSync, move }: ContainerView): boolean =>
         phase === 'serving' && move === null && names.has(owner ?? '') && inSync.length >= Math.min(copies, names.size);
-      missing = containers.filter((container) => !isWhole(container));
+      missing = containers.filter((container) => !isHealthy(container));
       return containers.length === containerCount && missing.length === 0 ? containers : undefined;
     };
-    return await until(`${pool} whole`, look, () => missing.map((one) => JSON.stringify(one)).join('\n'));
+    return await until(`${pool} healthy`, poll, () => missing.map((one) => JSON.stringify(one)).join('\n'));
   }
 
   async migrate(pool: string, container: number, to: Agent): Promise<void> {
     const path = `/v1/containers/${pool}/${container}/migrate`;
     const seen: unknown[] = [];
-    // A node that is slow for a moment is refused as one that does not answer, or the move is given up: then once more.
+    // Retries: a target that is slow for a moment is refused as unreachable, or the move is cancelled.
     await until(
       `${pool}/${container} on ${to.name}`,
       async () => {
@@ -199,39 +207,39 @@ export class PoolCluster {
     );
   }
 
-  /** Nobody has ended who was not told to. */
-  nobodyFell(): void {
-    assert.deepEqual(this.lab.bystandersDown(...this.#ended), []);
+  /** No process has exited that the test did not end. */
+  assertNoUnexpectedExit(): void {
+    assert.deepEqual(this.lab.unexpectedExits(...this.#expectedExits), []);
   }
 
-  /** All end in good order, one after the other or at once, and nothing of them is left. */
+  /** Ends all nodes gracefully, and checks that their ports are free. */
   async end(): Promise<void> {
-    this.nobodyFell();
+    this.assertNoUnexpectedExit();
     await Promise.all(this.#sessions.splice(0).map((session) => session.close()));
     const agents = this.up;
     await this.stop(...agents);
-    for (const { port, httpPort } of agents) await Promise.all([bindable(port), bindable(httpPort)]);
-    this.nobodyFell();
+    for (const { port, httpPort } of agents) await Promise.all([awaitBindable(port), awaitBindable(httpPort)]);
+    this.assertNoUnexpectedExit();
   }
 
   get #any(): Agent {
     return this.up.find(({ isUp }) => isUp) ?? assert.fail('no node is up');
   }
 
-  async #start(name: string, words: readonly string[]): Promise<Agent> {
+  async #start(name: string, args: readonly string[]): Promise<Agent> {
     const others = this.all.filter((other) => other.name !== name);
     const joins = others.length === 0 ? [] : ['--join', others.map(({ port }) => `127.0.0.1:${port}`).join()];
-    const agent = await this.lab.agent(name, [...this.#words, ...this.#own.get(name)!, ...joins, ...words]);
+    const agent = await this.lab.agent(name, [...this.#args, ...this.#own.get(name)!, ...joins, ...args]);
     this.#agents.set(name, agent);
     return agent;
   }
 }
 
-/** A call that must end in time, in a value or a coded error: one that does neither hangs, and fails the test. */
-export async function ended<T>(what: string, work: Promise<T>, limitMs: number = waitMsMax): Promise<T> {
+/** The result of a call. A call that ends neither with a value nor an error within the limit fails the test. */
+export async function withDeadline<T>(what: string, work: Promise<T>, limitMs: number = waitMsMax): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, failed) => {
-    timer = setTimeout(() => failed(new Error(`hangs for ${limitMs} ms: ${what}`)), limitMs);
+    timer = setTimeout(() => failed(new Error(`not within ${limitMs} ms: ${what}`)), limitMs);
   });
   try {
     return await Promise.race([work, late]);
@@ -240,12 +248,12 @@ export async function ended<T>(what: string, work: Promise<T>, limitMs: number =
   }
 }
 
-/** The code with which a call fails; it has to. */
+/** The code of a call that must fail. */
 export async function codeOf(work: Promise<unknown>): Promise<string> {
   try {
     await work;
   } catch (error) {
     return (error as RemusterError).code;
   }
-  return assert.fail('that was to fail');
+  return assert.fail('the call did not fail');
 }

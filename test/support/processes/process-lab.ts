@@ -1,4 +1,4 @@
-/** Real processes for a test; they and their data end with it. Every wait has a deadline. */
+/** Real processes for a test; they end, and their data is removed, with it. Every wait has a deadline. */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createSocket } from 'node:dgram';
@@ -12,7 +12,7 @@ import { getJson, readEvents } from '../../../src/cli/command/http-client.ts';
 const entry = resolve(import.meta.dirname, '../../../src/cli/main.ts');
 export const processTestSecret = 'process-tests-4Jx9qV2mTz7c';
 const deadlineMs = 30_000;
-const orderlyMs = 20_000;
+const gracefulMs = 20_000;
 
 export type ProgramExit = { readonly code: number | null; readonly signal: NodeJS.Signals | null };
 export type NodeEvent = {
@@ -39,11 +39,11 @@ export class ChildProgram {
   stderr = '';
   readonly #listeners = new Set<() => void>();
 
-  constructor(words: readonly string[], options: { cwd: string; env: NodeJS.ProcessEnv; command?: string }) {
+  constructor(args: readonly string[], options: { cwd: string; env: NodeJS.ProcessEnv; command?: string }) {
     const { command = process.execPath, cwd, env } = options;
-    this.child = spawn(command, words, { cwd, env, stdio: ['pipe', 'pipe', 'pipe'] });
-    this.child.stdout?.setEncoding('utf8').on('data', (text: string) => this.#heard('stdout', text));
-    this.child.stderr?.setEncoding('utf8').on('data', (text: string) => this.#heard('stderr', text));
+    this.child = spawn(command, args, { cwd, env, stdio: ['pipe', 'pipe', 'pipe'] });
+    this.child.stdout?.setEncoding('utf8').on('data', (text: string) => this.#onOutput('stdout', text));
+    this.child.stderr?.setEncoding('utf8').on('data', (text: string) => this.#onOutput('stderr', text));
     this.child.stdin?.on('error', () => undefined);
     this.ended = new Promise((done) => {
       this.child.once('close', (code, signal) => {
@@ -69,23 +69,23 @@ export class ChildProgram {
     return await within(this.ended, `the end of process ${this.pid}`, () => this.stderr);
   }
 
-  /** The first match in what the process has written or will write. */
+  /** Waits for the first match in past and future output of the process. */
   async waitForOutput(stream: 'stdout' | 'stderr', pattern: RegExp, timeoutMs = deadlineMs): Promise<RegExpExecArray> {
     const found = new Promise<RegExpExecArray>((done, failed) => {
-      const look = (): void => {
+      const check = (): void => {
         const match = pattern.exec(this[stream]);
         if (match === null && this.isUp) return;
-        this.#listeners.delete(look);
-        if (match === null) failed(new Error(`ended without saying ${pattern}\n${this.stderr}`));
+        this.#listeners.delete(check);
+        if (match === null) failed(new Error(`exited without the output ${pattern}\n${this.stderr}`));
         else done(match);
       };
-      this.#listeners.add(look);
-      look();
+      this.#listeners.add(check);
+      check();
     });
     return await within(found, `${pattern} on ${stream}`, () => `${this.stdout}\n${this.stderr}`, timeoutMs);
   }
 
-  #heard(stream: 'stdout' | 'stderr', text: string): void {
+  #onOutput(stream: 'stdout' | 'stderr', text: string): void {
     this[stream] = (this[stream] + text).slice(-1_000_000);
     for (const listener of this.#listeners) listener();
   }
@@ -99,7 +99,7 @@ export type Agent = ChildProgram & {
   readonly addr: string;
 };
 
-/** A place for the processes of one test; everything in it is gone when the test ends. */
+/** The processes of one test and their folder; both are gone when the test ends. */
 export class ProcessLab {
   readonly folder = mkdtempSync(join(tmpdir(), 'remuster-processes-'));
   readonly env: NodeJS.ProcessEnv;
@@ -116,47 +116,47 @@ export class ProcessLab {
       TMPDIR: this.folder,
       REMUSTER_AUTH_SECRET: processTestSecret,
       NO_COLOR: '1',
-      // Most tests run no jobs, and a process that waits for one costs them time.
+      // Most tests run no jobs, and warm runners cost them time.
       REMUSTER_WARM_RUNNERS_MAX: '0',
-      // The cache of compiled code is shared by all, so that each start is a quick one and leaves no file here.
+      // All processes share the compile cache, so that each start is fast and leaves no file in the folder.
       NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] ?? join(tmpdir(), 'node-compile-cache'),
     };
     context.after(() => this.#clear());
   }
 
-  /** `inside`: a command that starts others in a place of its own, and becomes them. */
-  program(words: readonly string[], env: NodeJS.ProcessEnv = {}, inside: readonly string[] = []): ChildProgram {
-    const [command = '', ...all] = [...inside, process.execPath, entry, ...words];
+  /** `inside`: the command that executes the program in another environment, such as a network namespace. */
+  program(args: readonly string[], env: NodeJS.ProcessEnv = {}, inside: readonly string[] = []): ChildProgram {
+    const [command = '', ...all] = [...inside, process.execPath, entry, ...args];
     const started = new ChildProgram(all, { command, cwd: this.folder, env: { ...this.env, ...env } });
     this.#programs.push(started);
     return started;
   }
 
-  /** Starts an agent that need not become ready. */
-  agentProgram(name: string, words: readonly string[] = [], env: NodeJS.ProcessEnv = {}): ChildProgram {
+  /** Starts an agent and does not wait until it is ready. */
+  agentProgram(name: string, args: readonly string[] = [], env: NodeJS.ProcessEnv = {}): ChildProgram {
     const ports = ['--port', '0', '--http-port', '0', '--profile', 'local', '--data', join(this.folder, name)];
-    return this.program(['agent', '--with-parent', '--name', name, ...ports, ...words], env);
+    return this.program(['agent', '--with-parent', '--name', name, ...ports, ...args], env);
   }
 
-  async agent(name: string, words: readonly string[] = [], env: NodeJS.ProcessEnv = {}): Promise<Agent> {
-    const started = this.agentProgram(name, words, env);
+  async agent(name: string, args: readonly string[] = [], env: NodeJS.ProcessEnv = {}): Promise<Agent> {
+    const started = this.agentProgram(name, args, env);
     const [line] = await started.waitForOutput('stdout', /^\{"ready":true.*\}$/m);
     const { id, port, httpPort } = JSON.parse(line) as { id: string; port: number; httpPort: number };
     return Object.assign(started, { name, id, port, httpPort, addr: `http://127.0.0.1:${httpPort}` });
   }
 
-  /** Runs a command to its end. */
+  /** Runs a command until it exits. */
   async run(
-    words: readonly string[],
+    args: readonly string[],
     env: NodeJS.ProcessEnv = {},
   ): Promise<ProgramExit & { stdout: string; stderr: string }> {
-    const started = this.program(words, env);
+    const started = this.program(args, env);
     const { code, signal } = await started.waitForExit();
     return { code, signal, stdout: started.stdout, stderr: started.stderr };
   }
 
-  /** Other processes of this test than the given ones that have ended: a kill must not take anybody along. */
-  bystandersDown(...expected: ChildProgram[]): string[] {
+  /** Processes of this test that have exited, except the given ones: a kill must not end other processes. */
+  unexpectedExits(...expected: ChildProgram[]): string[] {
     const down = this.#programs.filter((other) => !expected.includes(other) && !other.isUp);
     return down.map((other) => `pid ${other.pid}: ${other.stderr.slice(-2_000)}`);
   }
@@ -164,9 +164,9 @@ export class ProcessLab {
   async #clear(): Promise<void> {
     const up = this.#programs.filter((started) => started.isUp);
     const all = Promise.all(up.map((started) => started.ended));
-    // In good order, so that a dev cluster can take its nodes along; by force when that does not help.
+    // Gracefully, so that a dev cluster can end its nodes; by force after a time limit.
     for (const started of up) started.kill('SIGTERM');
-    if ((await Promise.race([all, pause(orderlyMs, 'late', { ref: false })])) === 'late') {
+    if ((await Promise.race([all, pause(gracefulMs, 'late', { ref: false })])) === 'late') {
       for (const started of up) started.kill('SIGKILL');
     }
     await within(all, 'the end of all processes');
@@ -174,8 +174,8 @@ export class ProcessLab {
   }
 }
 
-/** The first event of a node, past or to come, that fits. */
-export async function event(addr: string, fits: (event: NodeEvent) => boolean, what: string): Promise<NodeEvent> {
+/** Waits for the first past or future event of a node that fits. */
+export async function awaitEvent(addr: string, fits: (event: NodeEvent) => boolean, what: string): Promise<NodeEvent> {
   const seen: string[] = [];
   const search = async (): Promise<NodeEvent> => {
     for await (const next of readEvents({ addr, token: undefined }, '/v1/events?since=0')) {
@@ -188,20 +188,20 @@ export async function event(addr: string, fits: (event: NodeEvent) => boolean, w
   return await within(search(), what, () => seen.join('\n'));
 }
 
-export async function members(addr: string): Promise<ListedMember[]> {
+export async function fetchMembers(addr: string): Promise<ListedMember[]> {
   const { items } = (await getJson({ addr, token: undefined }, '/v1/members')) as { items: ListedMember[] };
   return items;
 }
 
-export async function alive(addr: string, name: string): Promise<NodeEvent> {
-  return await event(addr, (found) => found.type === 'member.alive' && found.member === name, `${name} alive`);
+export async function awaitAlive(addr: string, name: string): Promise<NodeEvent> {
+  return await awaitEvent(addr, (found) => found.type === 'member.alive' && found.member === name, `${name} alive`);
 }
 
 /**
- * Resolves when the port can be bound again over both UDP and TCP. A killed process gives its sockets back only when
- * the last of its threads is gone, a moment after it looks dead, so this tries until the deadline.
+ * Resolves when the port can be bound again over both UDP and TCP. A killed process releases its sockets only with its
+ * last thread, shortly after its exit, so this retries until the deadline.
  */
-export async function bindable(port: number): Promise<void> {
+export async function awaitBindable(port: number): Promise<void> {
   const late = Date.now() + deadlineMs;
   for (;;) {
     try {
@@ -228,7 +228,7 @@ async function bindOnce(port: number): Promise<void> {
   });
 }
 
-/** For facts that the system tells nobody, such as the end of a process that is not our child. */
+/** Polls for a state that nothing reports, such as the exit of a process that is not a child of the test. */
 export async function eventually(what: string, check: () => boolean): Promise<void> {
   const late = Date.now() + deadlineMs;
   while (!check()) {
@@ -237,7 +237,7 @@ export async function eventually(what: string, check: () => boolean): Promise<vo
   }
 }
 
-/** Also false for a process that has ended and waits for its parent, whoever that is, to notice. */
+/** False for a zombie too: a process that has exited but was not reaped by its parent. */
 export function processIsUp(pid: number): boolean {
   try {
     process.kill(pid, 0);

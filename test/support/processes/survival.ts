@@ -1,4 +1,4 @@
-/** Writers while nodes are killed and return; checks every acknowledged write at the end. */
+/** Writers keep writing while nodes are killed and restarted; at the end every acknowledged write is checked. */
 import assert from 'node:assert/strict';
 import { setImmediate, setTimeout as pause } from 'node:timers/promises';
 import type { ClusterSession } from '../../../src/client/index.ts';
@@ -8,19 +8,19 @@ import { checkByKey } from '../../simulation/checking/linearizability.ts';
 import type { Agent } from './process-lab.ts';
 import { absentKey, KvHistory, kvModel, type KvRead } from './kv-history.ts';
 import { httpCall, waitMsMax } from './manager-requests.ts';
-import { ended, PoolCluster } from './pool-cluster.ts';
+import { withDeadline, PoolCluster } from './pool-cluster.ts';
 
 export type SurvivalOptions = {
   readonly durationMs: number;
   readonly killEveryMs: number;
   readonly random: () => number;
-  readonly say: (line: string) => void;
+  readonly report: (line: string) => void;
 };
 
 const writersCount = 8;
 const poolName = 'survival';
 const containers = 16;
-/** Shared keys are used for so many calls of all only, so that each has a history of a size that can be checked. */
+/** The writers change to new shared keys after this many calls, so that the history of each can be checked. */
 const sharedKeys = 24;
 const sharedForCalls = 2_400;
 const stepsMax = 200_000;
@@ -31,11 +31,11 @@ const nodes = {
 
 type KvPool = PoolHandle<(typeof kv)['methods']>;
 
-/** One who writes and reads, one call after the other: keys of its own, each once, and keys that others write too. */
+/** Writes and reads, one call after the other: keys of its own, each once, and keys that other writers share. */
 class SurvivalWriter {
-  /** Of its own keys, those whose write was acknowledged, and those of which nobody knows. */
+  /** Its own keys whose write was acknowledged, and those with an unknown outcome. */
   readonly acknowledged = new Map<string, KvRead>();
-  readonly doubtful = new Map<string, string>();
+  readonly uncertain = new Map<string, string>();
   readonly running: Promise<void>;
   readonly #name: string;
   readonly #pool: KvPool;
@@ -54,34 +54,34 @@ class SurvivalWriter {
     this.running = this.#run();
   }
 
-  /** It begins no further call. */
+  /** Starts no further call. */
   halt(): void {
     this.#isStopped = true;
   }
 
   async stop(): Promise<void> {
     this.halt();
-    await ended(`the last call of ${this.#name}`, this.running, 2 * waitMsMax);
+    await withDeadline(`the last call of ${this.#name}`, this.running, 2 * waitMsMax);
   }
 
-  /** Has one more write acknowledged: nobody is left behind. */
-  async goesOn(): Promise<void> {
+  /** Waits until one more write is acknowledged. */
+  async awaitNextWrite(): Promise<void> {
     const goal = this.progress + 1;
     const moved = async (): Promise<void> => {
       while (this.progress < goal) await new Promise<void>((done) => (this.#wakeUp = done));
     };
-    await ended(`${this.#name} to write`, moved());
+    await withDeadline(`${this.#name} to write`, moved());
   }
 
   async #run(): Promise<void> {
     const { random } = this.#options;
     while (!this.#isStopped) {
-      // A session that is closed refuses at once, for ever: whoever asks on lets others have a turn.
+      // A closed session refuses calls at once: without this yield the loop would block the process.
       await setImmediate();
       const value = `${this.#name}.${++this.#calls}`;
       const kind = random();
-      const spell = Math.floor(this.#history.operations.length / sharedForCalls);
-      const key = `shared.${spell}.${Math.floor(random() * sharedKeys)}`;
+      const period = Math.floor(this.#history.operations.length / sharedForCalls);
+      const key = `shared.${period}.${Math.floor(random() * sharedKeys)}`;
       if (kind < 0.25) await this.#once(`own.${value}`, value);
       else if (kind < 0.4) await this.#put(key, { value });
       else {
@@ -109,20 +109,20 @@ class SurvivalWriter {
   }
 
   async #once(key: string, value: string): Promise<void> {
-    this.doubtful.set(key, value);
+    this.uncertain.set(key, value);
     const seen = await this.#put(key, { value, at: absentKey });
     if (seen === undefined) return;
-    this.doubtful.delete(key);
+    this.uncertain.delete(key);
     this.acknowledged.set(key, seen);
   }
 }
 
-/** Throws what is wrong. */
+/** Runs the writers and the kills; throws if a write is lost, doubled or invented. */
 export async function runSurvival(
   context: { after(end: () => Promise<void>): void },
   options: SurvivalOptions,
 ): Promise<void> {
-  const { say } = options;
+  const { report } = options;
   const cluster = await PoolCluster.start(context, nodes);
   const main = await cluster.session();
   const pool = await cluster.pool(kv, poolName, { containers, copies: 2 }, main);
@@ -131,58 +131,60 @@ export async function runSurvival(
   const writers = sessions.map(
     (session, at) => new SurvivalWriter(`w${at}`, session.pool(kv, poolName), history, options),
   );
-  const kills = await killing(cluster, writers, options).catch(async (error: unknown) => {
+  const kills = await killRepeatedly(cluster, writers, options).catch(async (error: unknown) => {
     for (const writer of writers) writer.halt();
-    throw new Error(`${String(error)}\n${await standing(cluster, writers, history)}`, { cause: error });
+    throw new Error(`${String(error)}\n${await statusOf(cluster, writers, history)}`, { cause: error });
   });
   await Promise.all(writers.map((writer) => writer.stop()));
-  cluster.nobodyFell();
-  await cluster.settled();
-  await cluster.whole(poolName);
+  cluster.assertNoUnexpectedExit();
+  await cluster.awaitReady();
+  await cluster.awaitHealthy(poolName);
   const codes = [...history.codes].map(([code, count]) => `${count} ${code}`).join(', ');
-  say(`${kills} kills, ${history.acknowledged} writes acknowledged, ${history.unknown} unknown; calls: ${codes}`);
+  report(`${kills} kills, ${history.acknowledged} writes acknowledged, ${history.unknown} unknown; calls: ${codes}`);
   await verify(pool, history, writers, main);
   await cluster.end();
 }
 
-/** Where everything stands when somebody could not go on: whoever reads the failure has nothing else. */
-async function standing(cluster: PoolCluster, writers: readonly SurvivalWriter[], history: KvHistory): Promise<string> {
+/** The state of pool and writers, for the error of a writer that does not continue. */
+async function statusOf(cluster: PoolCluster, writers: readonly SurvivalWriter[], history: KvHistory): Promise<string> {
   const seen = cluster.up.map(async (agent) => {
     const { code, body } = await httpCall(agent, 'GET', `/v1/pools/${poolName}`);
     return `${agent.name} ${code} ${JSON.stringify(body)}`;
   });
   const progress = writers.map((writer) => writer.progress).join(', ');
   const open = history.operations.filter(({ endedAt }) => endedAt === Infinity).map((one) => JSON.stringify(one));
-  return [`acknowledged: ${progress}`, 'without an answer:', ...open, ...(await Promise.all(seen))].join('\n');
+  return [`acknowledged: ${progress}`, 'without a reply:', ...open, ...(await Promise.all(seen))].join('\n');
 }
 
-async function killing(
+async function killRepeatedly(
   cluster: PoolCluster,
   writers: readonly SurvivalWriter[],
   options: SurvivalOptions,
 ): Promise<number> {
-  const { durationMs, killEveryMs, random, say } = options;
+  const { durationMs, killEveryMs, random, report } = options;
   const startMs = Date.now();
   let kills = 0;
   for (let nextMs = startMs + killEveryMs; nextMs <= startMs + durationMs;) {
     await pause(Math.max(0, nextMs - Date.now()));
-    cluster.nobodyFell();
-    const victim = chosen(cluster, random);
+    cluster.assertNoUnexpectedExit();
+    const victim = chooseVictim(cluster, random);
     const beforeMs = Date.now();
     await cluster.kill(victim);
-    const allGoOn = Promise.all(writers.map((writer) => writer.goesOn())).then(() => Date.now() - beforeMs);
-    // At once: perhaps nobody else has all of the state of some container, because the copy is not back yet.
-    const [onMs] = await Promise.all([allGoOn, cluster.restart(victim.name)]);
+    const allWrite = Promise.all(writers.map((writer) => writer.awaitNextWrite())).then(() => Date.now() - beforeMs);
+    // Restarted at once: the killed node may have the only complete replica of a container.
+    const [resumedMs] = await Promise.all([allWrite, cluster.restart(victim.name)]);
     kills += 1;
-    say(`${Math.round((Date.now() - startMs) / 1_000)} s: killed ${victim.name}, all write again after ${onMs} ms`);
+    report(
+      `${Math.round((Date.now() - startMs) / 1_000)} s: killed ${victim.name}, all write again after ${resumedMs} ms`,
+    );
     nextMs = Math.max(nextMs + killEveryMs, Date.now());
   }
-  cluster.nobodyFell();
+  cluster.assertNoUnexpectedExit();
   return kills;
 }
 
-/** Mostly one that holds containers, at times one that decides where they are. */
-function chosen(cluster: PoolCluster, random: () => number): Agent {
+/** Mostly a worker, sometimes a manager. */
+function chooseVictim(cluster: PoolCluster, random: () => number): Agent {
   const letter = random() < 0.75 ? 'w' : 'm';
   const candidates = cluster.up.filter(({ name }) => name.startsWith(letter));
   return candidates[Math.floor(random() * candidates.length)] as Agent;
@@ -195,28 +197,28 @@ async function verify(
   session: ClusterSession,
 ): Promise<void> {
   assert.ok(history.acknowledged > 0, 'nothing was written');
-  const found = await everything(pool);
+  const found = await readAll(pool);
   const shared = new Set(history.operations.map(({ key }) => key).filter((key) => key.startsWith('shared.')));
-  for (const { acknowledged, doubtful } of writers) {
+  for (const { acknowledged, uncertain } of writers) {
     for (const [key, seen] of acknowledged) assert.deepEqual(found.get(key), seen, `${key} was acknowledged`);
-    for (const [key, value] of doubtful) assert.ok([undefined, value].includes(found.get(key)?.value), key);
+    for (const [key, value] of uncertain) assert.ok([undefined, value].includes(found.get(key)?.value), key);
   }
   for (const key of found.keys()) {
-    const isKnown = shared.has(key) || writers.some((one) => one.acknowledged.has(key) || one.doubtful.has(key));
-    assert.ok(isKnown, `nobody wrote ${key}`);
+    const isKnown = shared.has(key) || writers.some((one) => one.acknowledged.has(key) || one.uncertain.has(key));
+    assert.ok(isKnown, `no writer wrote ${key}`);
   }
-  // What is there now is the last that was to be seen of each key.
+  // A final read of each shared key ends its history.
   for (const key of shared) await history.get(key, async () => found.get(key) ?? absentKey);
   const wrong = checkByKey(kvModel, history.operations, stepsMax);
   assert.equal(wrong, undefined, JSON.stringify(wrong, undefined, 1));
-  // Each write that is applied makes one revision of its container, so one that is applied twice makes two.
+  // Each applied write raises the revision of its container by one, so a repeated write is counted twice.
   const revisions = await session.pool(kv, poolName).broadcast().revision();
   const applied = revisions.reduce((sum, revision) => sum + revision, 0);
   const { acknowledged, unknown } = history;
   assert.ok(applied >= acknowledged && applied <= acknowledged + unknown, `${applied} of ${acknowledged}+${unknown}`);
 }
 
-async function everything(pool: KvPool): Promise<Map<string, KvRead>> {
+async function readAll(pool: KvPool): Promise<Map<string, KvRead>> {
   const found = new Map<string, KvRead>();
   for (let from: string | null = ''; from !== null;) {
     const page = (await pool.broadcast().list({ from, limit: 500 })) as {

@@ -14,7 +14,7 @@ import {
   assertUnharmed,
 } from '../../../../test/fakes/misbehaving-peer.ts';
 import {
-  ask,
+  sendRequest,
   codeOf,
   counterOf,
   echo,
@@ -94,7 +94,7 @@ test('a node that dials a peer with another wire format gets an error with both 
   await once(server.listen(0, '127.0.0.1'), 'listening');
   after(() => server.close());
   const { port } = server.address() as { port: number };
-  const outcome = await ask(client, { ...client.self, port }, text('x'));
+  const outcome = await sendRequest(client, { ...client.self, port }, text('x'));
   assert.ok(!outcome.ok && outcome.error.code === 'INCOMPATIBLE_VERSION');
   assert.match(outcome.error.message, new RegExp(`wire format ${wireFormat + 1} and this node ${wireFormat}`));
 });
@@ -197,17 +197,17 @@ test('a bit that flips in flight closes that connection only', testTimeout, asyn
   const node = await startTransportNode('n');
   const client = await startTransportNode('client');
   const direct = await startTransportNode('direct');
-  assert.equal(codeOf(await ask(direct, node.self, text('x'))), 'ok');
+  assert.equal(codeOf(await sendRequest(direct, node.self, text('x'))), 'ok');
   let isDamaging = false;
   const { to } = await startProxy(node, (chunk) => {
     if (isDamaging) chunk[chunk.length - 20]! ^= 1;
     return chunk;
   });
-  assert.equal(codeOf(await ask(client, to, text('fine'))), 'ok');
+  assert.equal(codeOf(await sendRequest(client, to, text('fine'))), 'ok');
   isDamaging = true;
-  assert.equal(codeOf(await ask(client, to, text('damaged'))), 'NETWORK_TIMEOUT');
+  assert.equal(codeOf(await sendRequest(client, to, text('damaged'))), 'NETWORK_TIMEOUT');
   assert.equal(counterOf(node, 'rejected.unauthenticated'), 1);
-  assert.equal(codeOf(await ask(direct, node.self, text('x'))), 'ok');
+  assert.equal(codeOf(await sendRequest(direct, node.self, text('x'))), 'ok');
   assert.equal(counterOf(direct, 'connections.established'), 1);
 });
 
@@ -215,9 +215,9 @@ test('a hello that is reflected to its sender is rejected', testTimeout, async (
   const node = await startTransportNode('n');
   const client = await startTransportNode('client');
   const mirror = await startProxy(node, (chunk, _index, back) => void back.write(chunk));
-  assert.equal(codeOf(await ask(client, mirror.to, text('x'))), 'UNREACHABLE');
+  assert.equal(codeOf(await sendRequest(client, mirror.to, text('x'))), 'UNREACHABLE');
   const self = await startProxy(client);
-  assert.equal(codeOf(await ask(client, self.to, text('x'))), 'UNREACHABLE');
+  assert.equal(codeOf(await sendRequest(client, self.to, text('x'))), 'UNREACHABLE');
   assert.equal(counterOf(client, 'rejected.replayed'), 1);
   await assertUnharmed(client);
 });
@@ -249,11 +249,11 @@ test(
       Buffer.from(body).toString() === 'vote' ? 'a worker does not vote' : undefined;
     const node = await startTransportNode('n', { admit });
     const client = await startTransportNode('client');
-    const outcome = await ask(client, node.self, text('vote'));
+    const outcome = await sendRequest(client, node.self, text('vote'));
     assert.ok(!outcome.ok);
     assert.deepEqual([outcome.error.code, outcome.error.message], ['FORBIDDEN', 'a worker does not vote']);
     client.transport.streams.notify(node.self, text('vote'));
-    assert.equal(codeOf(await ask(client, node.self, text('work'))), 'ok');
+    assert.equal(codeOf(await sendRequest(client, node.self, text('work'))), 'ok');
     assert.equal(counterOf(node, 'rejected.role'), 2);
     assert.equal(counterOf(client, 'connections.established'), 1);
   },
@@ -262,7 +262,7 @@ test(
 test('requests of an identity beyond its rate fail with RATE_LIMITED', testTimeout, async () => {
   const node = await startTransportNode('n', { limits: { streamMessagesPerSecond: 20 } });
   const client = await startTransportNode('client');
-  const outcomes = await Promise.all(Array.from({ length: 40 }, () => ask(client, node.self, text('x'))));
+  const outcomes = await Promise.all(Array.from({ length: 40 }, () => sendRequest(client, node.self, text('x'))));
   const limited = outcomes.filter((outcome) => codeOf(outcome) === 'RATE_LIMITED').length;
   assert.ok(limited >= 15 && limited <= 20, `${limited} of 40`);
   assert.equal(counterOf(node, 'rejected.rateLimited'), limited);
@@ -364,7 +364,7 @@ test('random segments of a member end only its own connection', testTimeout, asy
 
 test('a connection of a node to itself is rejected', testTimeout, async () => {
   const node = await startTransportNode('n');
-  assert.equal(codeOf(await ask(node, node.self, text('me?'))), 'UNREACHABLE');
+  assert.equal(codeOf(await sendRequest(node, node.self, text('me?'))), 'UNREACHABLE');
   const twin = await MisbehavingPeer.join(node, { id: node.self.id });
   await twin.closed;
   assert.equal(counterOf(node, 'rejected.self') >= 1, true);

@@ -20,7 +20,7 @@ function introduced(limits: Partial<TransportLimits> = {}) {
   const world = datagramPair(limits);
   world.a.datagrams.send(world.b.self, text('hello'));
   const [packet, ...more] = world.wire.run();
-  assert.deepEqual([world.b.heard, more], [['a: hello'], []]);
+  assert.deepEqual([world.b.received, more], [['a: hello'], []]);
   return { ...world, packet: packet! };
 }
 
@@ -29,8 +29,8 @@ test('a node that knows the generation of a peer introduces itself without a cha
   for (let i = 0; i < 5; i++) a.datagrams.send(b.self, text(String(i)));
   b.datagrams.send(a.self, text('back'));
   assert.equal(wire.run().length, 6);
-  assert.deepEqual(b.heard.slice(1), ['a: 0', 'a: 1', 'a: 2', 'a: 3', 'a: 4']);
-  assert.deepEqual(a.heard, ['b: back']);
+  assert.deepEqual(b.received.slice(1), ['a: 0', 'a: 1', 'a: 2', 'a: 3', 'a: 4']);
+  assert.deepEqual(a.received, ['b: back']);
   assert.deepEqual([a.rejected('unproven'), b.rejected('unproven')], [0, 0]);
 });
 
@@ -41,7 +41,7 @@ test('a lost introduction is repeated once; if both are lost, the session is cha
     wire.packets.splice(0);
     a.datagrams.send(b.self, text('found'));
     wire.run();
-    assert.equal(b.heard.at(-1), 'a: found');
+    assert.equal(b.received.at(-1), 'a: found');
     assert.equal(b.rejected('unproven'), lost === 1 ? 0 : 1);
   }
 });
@@ -53,7 +53,7 @@ test('a replayed introduction is rejected, also by the next generation of the re
   const again = new DatagramTestNode(wire, { ...identityB, generation: 2 });
   again.datagrams.receivePacket(Buffer.from(packet.bytes), packet.from);
   assert.equal(again.rejected('unproven'), 1);
-  assert.deepEqual([b.heard, again.heard], [['a: hello'], []]);
+  assert.deepEqual([b.received, again.received], [['a: hello'], []]);
 });
 
 test('a datagram recorded before the introduction is rejected', () => {
@@ -64,7 +64,7 @@ test('a datagram recorded before the introduction is rejected', () => {
   wire.run();
   b.datagrams.receivePacket(recorded!.bytes, recorded!.from);
   assert.equal(b.rejected('replayed'), 1);
-  assert.deepEqual(b.heard, ['a: hello']);
+  assert.deepEqual(b.received, ['a: hello']);
 });
 
 test('an introduction of an earlier generation of the sender is rejected', () => {
@@ -78,7 +78,7 @@ test('an introduction of an earlier generation of the sender is rejected', () =>
   wire.run();
   for (const node of [b, fresh]) node.datagrams.receivePacket(Buffer.from(packet.bytes), packet.from);
   assert.deepEqual([b.rejected('staleGeneration'), fresh.rejected('staleGeneration')], [1, 1]);
-  assert.deepEqual([b.heard, fresh.heard], [['a: hello', 'a: new generation'], []]);
+  assert.deepEqual([b.received, fresh.received], [['a: hello', 'a: new generation'], []]);
 });
 
 test('a node that has evicted a session accepts no introduction of it any more', () => {
@@ -86,10 +86,10 @@ test('a node that has evicted a session accepts no introduction of it any more',
   for (const port of [3, 4]) b.datagrams.learnSessions(identity(`n${port}`, { port }), otherAnnouncement(wire, port));
   b.datagrams.receivePacket(Buffer.from(packet.bytes), packet.from);
   assert.equal(b.rejected('unproven'), 1);
-  assert.deepEqual(b.heard, ['a: hello']);
+  assert.deepEqual(b.received, ['a: hello']);
   a.datagrams.send(b.self, text('again'));
   wire.run();
-  assert.equal(b.heard.at(-1), 'a: again');
+  assert.equal(b.received.at(-1), 'a: again');
 });
 
 test('the oldest of many sessions of one generation is evicted, and its replayed introduction is rejected', () => {
@@ -99,7 +99,7 @@ test('the oldest of many sessions of one generation is evicted, and its replayed
     wire.run();
   }
   b.datagrams.receivePacket(Buffer.from(packet.bytes), packet.from);
-  assert.equal(b.heard.filter((line) => line === 'a: hello').length, 1);
+  assert.equal(b.received.filter((line) => line === 'a: hello').length, 1);
 });
 
 test('a replayed introduction is rejected when a withdrawn secret is accepted again', () => {
@@ -110,7 +110,7 @@ test('a replayed introduction is rejected when a withdrawn secret is accepted ag
   b.datagrams.rekey();
   b.datagrams.receivePacket(Buffer.from(packet.bytes), packet.from);
   assert.equal(b.rejected('unproven'), 1);
-  assert.deepEqual(b.heard, ['a: hello']);
+  assert.deepEqual(b.received, ['a: hello']);
 });
 
 test('a body without room for an introduction is sent without it', () => {
@@ -118,7 +118,7 @@ test('a body without room for an introduction is sent without it', () => {
   a.datagrams.send(b.self, new Uint8Array(datagramBytesMax));
   wire.run();
   assert.equal(b.rejected('unproven'), 1);
-  assert.equal(b.heard.length, 1);
+  assert.equal(b.received.length, 1);
 });
 
 function otherAnnouncement(wire: InMemoryWire, port: number): Buffer {

@@ -27,7 +27,7 @@ function captured(limits: Partial<TransportLimits> = {}) {
   const world = announcedPair(limits);
   world.a.datagrams.send(peerOf(world.b.self), text('hello'));
   const [packet] = world.wire.run();
-  assert.deepEqual(world.b.heard, ['a: hello']);
+  assert.deepEqual(world.b.received, ['a: hello']);
   return { ...world, packet: packet! };
 }
 
@@ -35,23 +35,23 @@ test('an announced session needs no challenge', () => {
   const { wire, a, b } = announcedPair();
   for (let i = 0; i < 5; i++) a.datagrams.send(b.self, text(String(i)));
   assert.equal(wire.run().length, 5);
-  assert.deepEqual(b.heard, ['a: 0', 'a: 1', 'a: 2', 'a: 3', 'a: 4']);
+  assert.deepEqual(b.received, ['a: 0', 'a: 1', 'a: 2', 'a: 3', 'a: 4']);
 });
 
 test('an unknown session is challenged and proven, and its last datagram is resent', () => {
   const { wire, a, b } = datagramPair();
   a.datagrams.send(peerOf(b.self), text('first'));
   const passed = wire.run();
-  assert.deepEqual(b.heard, ['a: first']);
+  assert.deepEqual(b.received, ['a: first']);
   const [datagram, challenge, ...proofAndResend] = passed;
   assert.equal(proofAndResend.length, 2);
   assert.ok(challenge!.bytes.length <= datagram!.bytes.length, 'the challenge is larger than the datagram');
   a.datagrams.send(peerOf(b.self), text('second'));
   assert.equal(wire.run().length, 1);
-  assert.deepEqual(b.heard, ['a: first', 'a: second']);
+  assert.deepEqual(b.received, ['a: first', 'a: second']);
   b.datagrams.send(peerOf(a.self), text('back'));
   wire.run();
-  assert.deepEqual(a.heard, ['b: back']);
+  assert.deepEqual(a.received, ['b: back']);
 });
 
 test('a challenge is not larger than the shortest datagram', () => {
@@ -65,7 +65,7 @@ test('a replayed packet is rejected', () => {
   const { b, packet } = captured();
   for (let i = 0; i < 3; i++) b.datagrams.receivePacket(Buffer.from(packet.bytes), packet.from);
   assert.equal(b.rejected('replayed'), 3);
-  assert.equal(b.heard.length, 1);
+  assert.equal(b.received.length, 1);
 });
 
 test('a late packet is accepted within the replay window and rejected below it', () => {
@@ -76,7 +76,7 @@ test('a late packet is accepted within the replay window and rejected below it',
   for (let i = 0; i < replayWindowBits - 1; i++) a.datagrams.send(b.self, text('x'));
   wire.run();
   b.datagrams.receivePacket(inTime!.bytes, inTime!.from);
-  assert.equal(b.heard.at(-1), 'a: in time');
+  assert.equal(b.received.at(-1), 'a: in time');
   a.datagrams.send(b.self, text('x'));
   wire.run();
   b.datagrams.receivePacket(late!.bytes, late!.from);
@@ -104,7 +104,7 @@ test('a packet with a flipped bit is rejected and does not use up the counter of
   );
   assert.deepEqual(wire.packets, [], 'an unauthenticated sender got a reply');
   b.datagrams.receivePacket(packet!.bytes, packet!.from);
-  assert.deepEqual(b.heard, ['a: bits']);
+  assert.deepEqual(b.received, ['a: bits']);
 });
 
 test('truncated, extended, random and oversized packets are rejected without a reply', () => {
@@ -135,7 +135,7 @@ test('a packet for another node and one reflected to its sender are rejected', (
   assert.equal(c.rejected('wrongRecipient'), 1);
   a.datagrams.receivePacket(Buffer.from(packet.bytes), packet.to);
   assert.equal(a.rejected('reflected'), 1);
-  assert.deepEqual([c.heard, a.heard, wire.packets], [[], [], []]);
+  assert.deepEqual([c.received, a.received, wire.packets], [[], [], []]);
 });
 
 test('another cluster name and another secret are rejected, each with its reason', () => {
@@ -147,7 +147,7 @@ test('another cluster name and another secret are rejected, each with its reason
   assert.equal(wire.run().length, 2);
   assert.equal(b.rejected('wrongCluster'), 1);
   assert.equal(b.rejected('unknownKey'), 1);
-  assert.deepEqual(b.heard, []);
+  assert.deepEqual(b.received, []);
 });
 
 test('a message that the role may not send is rejected', () => {
@@ -156,7 +156,7 @@ test('a message that the role may not send is rejected', () => {
   a.datagrams.send(b.self, text('vote'));
   wire.run();
   assert.equal(b.rejected('role'), 1);
-  assert.deepEqual(b.heard, []);
+  assert.deepEqual(b.received, []);
 });
 
 test('after a restart of the receiver a replay is challenged and never delivered', () => {
@@ -167,11 +167,11 @@ test('after a restart of the receiver a replay is challenged and never delivered
   assert.equal(again.rejected('unproven'), 1);
   again.datagrams.receivePacket(Buffer.from(packet.bytes), packet.from);
   // The sender has proved its session and resent its last datagram with a new counter; the replay is rejected.
-  assert.deepEqual(again.heard, ['a: hello']);
+  assert.deepEqual(again.received, ['a: hello']);
   assert.equal(again.rejected('replayed'), 1);
   a.datagrams.send(again.self, text('fresh'));
   wire.run();
-  assert.deepEqual(again.heard, ['a: hello', 'a: fresh']);
+  assert.deepEqual(again.received, ['a: hello', 'a: fresh']);
 });
 
 test('a packet recorded before its session was announced is rejected', () => {
@@ -180,7 +180,7 @@ test('a packet recorded before its session was announced is rejected', () => {
   again.datagrams.learnSessions(a.self, a.datagrams.sessionAnnouncement());
   again.datagrams.receivePacket(Buffer.from(packet.bytes), packet.from);
   assert.equal(again.rejected('replayed'), 1);
-  assert.deepEqual(again.heard, []);
+  assert.deepEqual(again.received, []);
 });
 
 test('after a restart of the sender packets of its earlier generation are rejected', () => {
@@ -193,7 +193,7 @@ test('after a restart of the sender packets of its earlier generation are reject
   assert.equal(b.rejected('staleGeneration'), 1);
   again.datagrams.send(b.self, text('new generation'));
   wire.run();
-  assert.deepEqual(b.heard, ['a: hello', 'a: new generation']);
+  assert.deepEqual(b.received, ['a: hello', 'a: new generation']);
 });
 
 test('a new generation does not prove a session of an earlier one', () => {
@@ -205,7 +205,7 @@ test('a new generation does not prove a session of an earlier one', () => {
   newB.datagrams.receivePacket(Buffer.from(packet.bytes), packet.from);
   // The challenge reaches the new generation of a, which does not know that session.
   assert.equal(wire.run().length, 1);
-  assert.deepEqual([newA.heard, newB.heard], [[], []]);
+  assert.deepEqual([newA.received, newB.received], [[], []]);
 });
 
 test('a replayed challenge and a replayed proof have no effect', () => {
@@ -216,7 +216,7 @@ test('a replayed challenge and a replayed proof have no effect', () => {
   wire.nowMs += 10;
   b.datagrams.receivePacket(Buffer.from(proof!.bytes), proof!.from);
   assert.equal(b.rejected('replayed'), 1);
-  assert.deepEqual(b.heard, ['a: first']);
+  assert.deepEqual(b.received, ['a: first']);
   for (const { to } of wire.packets)
     assert.equal(to.port, b.self.port, 'the proof goes to the peer, not to the source of the challenge');
 });
@@ -233,19 +233,19 @@ test('unproven senders cannot use up the rate of proven ones', () => {
   assert.equal(b.rejected('rateLimited'), 90);
   a.datagrams.send(b.self, text('still here'));
   wire.run();
-  assert.deepEqual(b.heard, ['a: still here']);
+  assert.deepEqual(b.received, ['a: still here']);
 });
 
 test('an identity beyond its rate is rejected until the bucket refills', () => {
   const { wire, a, b } = announcedPair({ datagramsPerIdentityPerSecond: 5 });
   for (let i = 0; i < 8; i++) a.datagrams.send(b.self, text('x'));
   wire.run();
-  assert.equal(b.heard.length, 5);
+  assert.equal(b.received.length, 5);
   assert.equal(b.rejected('rateLimited'), 3);
   wire.nowMs += 1_000;
   a.datagrams.send(b.self, text('later'));
   wire.run();
-  assert.equal(b.heard.length, 6);
+  assert.equal(b.received.length, 6);
 });
 
 test('a session is replaced after its number of messages or time, announced before, and no nonce repeats', () => {
@@ -256,7 +256,7 @@ test('a session is replaced after its number of messages or time, announced befo
     for (const announcement of a.announced.splice(0)) b.datagrams.learnSessions(a.self, announcement);
     for (const { bytes } of wire.run()) nonces.add(bytes.subarray(35, 57).toString('hex'));
   }
-  assert.equal(b.heard.length, 10);
+  assert.equal(b.received.length, 10);
   assert.equal(b.rejected('unproven'), 0);
   assert.equal(nonces.size, 10);
   wire.nowMs += 1_000;
@@ -277,5 +277,5 @@ test('a rotation of secrets loses no datagram', () => {
   b.datagrams.rekey();
   a.datagrams.send(b.self, text('after the old one is gone'));
   wire.run();
-  assert.deepEqual(b.heard, ['a: under the new one', 'a: after the old one is gone']);
+  assert.deepEqual(b.received, ['a: under the new one', 'a: after the old one is gone']);
 });

@@ -49,7 +49,7 @@ test(
       assert.equal(counterOf(node, 'rejected.decompression'), before + 1, name);
     }
     const honest = await sendCompressed(node, zstdCompressSync(noise), noise.length);
-    assert.deepEqual((await honest.hears(({ kind }) => kind === segmentKinds.reply)).body, noise);
+    assert.deepEqual((await honest.waitForSegment(({ kind }) => kind === segmentKinds.reply)).body, noise);
     await assertUnharmed(node);
   },
 );
@@ -61,16 +61,18 @@ test('reassembly memory is shared by all connections and bounded', testTimeout, 
   const [first, second] = [await MisbehavingPeer.join(node), await MisbehavingPeer.join(node)];
   first.send(segmentKinds.begin, 0, 1, 1_200_000, transferHeaderBytes(segmentKinds.request, 0, 1_200_000));
   first.send(segmentKinds.begin, 0, 2, 1_200_000, transferHeaderBytes(segmentKinds.request, 0, 1_200_000));
-  await first.hears(({ kind, body }) => kind === segmentKinds.error && body.toString().startsWith('CAPACITY'));
+  await first.waitForSegment(({ kind, body }) => kind === segmentKinds.error && body.toString().startsWith('CAPACITY'));
   second.send(segmentKinds.begin, 0, 1, 1_200_000, transferHeaderBytes(segmentKinds.request, 0, 1_200_000));
-  await second.hears(({ kind, body }) => kind === segmentKinds.error && body.toString().startsWith('CAPACITY'));
+  await second.waitForSegment(
+    ({ kind, body }) => kind === segmentKinds.error && body.toString().startsWith('CAPACITY'),
+  );
   assert.equal(counterOf(node, 'rejected.reassembly'), 2);
   first.socket.destroy();
   await first.closed;
   const third = await MisbehavingPeer.join(node);
   third.send(segmentKinds.begin, 0, 1, 1_200_000, transferHeaderBytes(segmentKinds.request, 0, 1_200_000));
   for (let i = 0; i < 40; i++) third.send(segmentKinds.part, 0, 1, 0, Buffer.alloc(30_000));
-  await third.hears(({ kind }) => kind === segmentKinds.begin || kind === segmentKinds.reply);
+  await third.waitForSegment(({ kind }) => kind === segmentKinds.begin || kind === segmentKinds.reply);
 });
 
 test(
