@@ -47,7 +47,7 @@ describe('stateChanged of an error', () => {
     scene.advance(120_000);
     const { outcome } = end();
     assert.ok(outcome !== undefined && !outcome.ok);
-    assert.doesNotMatch(outcome.error.message, /no owner had it/);
+    assert.doesNotMatch(outcome.error.message, /no owner had the call/);
   });
 
   test('is carried by the wire, for each of its values', () => {

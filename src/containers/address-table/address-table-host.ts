@@ -1,8 +1,8 @@
 /**
- * Follows the registry: WAL first, then memory, then listeners, always in revision order. Entries read from disk only
- * route; ownership counts after `confirmed`.
+ * The address table of a node, kept up to date from the registry: write-ahead log first, then memory, then listeners,
+ * always in revision order. Entries read from disk are used only to route; ownership counts after `confirmed`.
  *
- *   registry --> plan --> log (append, sync) --> memory --> changed, watchers      a failing disk holds all behind it
+ *   registry --> update --> WAL (append, sync) --> memory --> changed, watchers      a failing disk delays all after it
  */
 import { unreachable } from '../../base/assert.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -32,12 +32,12 @@ export type AddressTablePorts = {
 };
 
 export type AddressTableListeners = {
-  /** Every change of every container; at the first reading of the registry, every container there is. */
+  /** Called for every change of every container; at the first load, for every container in the registry. */
   changed(change: ContainerChange): void;
-  /** What the registry says has been applied as a whole for the first time: only now is ownership valid. */
+  /** The whole registry has been applied for the first time: from now on ownership is valid. */
   confirmed?(): void;
   poolChanged?(pool: KnownPool, isGone: boolean): void;
-  /** Everything up to that revision of the registry has been applied and told. */
+  /** All changes up to that revision have been applied and reported. */
   onRevisionApplied?(revision: number): void;
 };
 
@@ -46,62 +46,62 @@ type Batch =
   | { readonly kind: 'changed'; readonly changes: readonly RegistryChange[]; readonly revision: number };
 
 export type AddressTableOptions = {
-  /** As many changes are held while the disk is busy; with more of them everything is read again. */
+  /** Changes that are queued while the disk is busy; beyond it the table loads everything again. */
   readonly queuedChangesMax: number;
 };
 
 const defaults: AddressTableOptions = { queuedChangesMax: 100_000 };
-const tooMuch = 'more has changed at once than can be held';
+const tooManyChanges = 'too many changes arrived while the disk was busy';
 
 export class AddressTableHost implements AddressTable {
   readonly #ports: AddressTablePorts;
   readonly #listeners: AddressTableListeners;
   readonly #options: AddressTableOptions;
   readonly #memory = new TableMemory();
-  readonly #log: TableWal;
-  readonly #corrections = new OwnerHints();
+  readonly #wal: TableWal;
+  readonly #ownerHints = new OwnerHints();
   readonly #watchers = new OwnerWatchers();
-  readonly #repair = new TableAntiEntropy();
+  readonly #antiEntropy = new TableAntiEntropy();
   #queue: Batch[] = [];
   #queuedChanges = 0;
   #isWriting = false;
-  /** More has changed than we could hold: everything is read again when the disk works. */
-  #isBehind = false;
+  /** The queue was dropped: everything is loaded again when the disk works. */
+  #mustReload = false;
   #isConfirmed = false;
-  #isOpen = true;
+  #isRunning = true;
   #revision = 0;
-  /** Pools that had containers before they were known. */
-  readonly #orphans = new Set<string>();
-  /** What lay there at the start. */
-  #files: readonly string[] = [];
-  #unfollow: Cancel = () => {};
-  #cancelLook: Cancel = () => {};
+  /** Pools whose containers arrived before the pool itself. */
+  readonly #unknownPools = new Set<string>();
+  /** Files in the directory at the start. */
+  #filesAtStart: readonly string[] = [];
+  #stopInformer: Cancel = () => {};
+  #cancelCheck: Cancel = () => {};
 
   constructor(ports: AddressTablePorts, listeners: AddressTableListeners, options: Partial<AddressTableOptions> = {}) {
     this.#ports = ports;
     this.#options = { ...defaults, ...options };
     this.#listeners = listeners;
-    const { files, clock, self, emit: tell } = ports;
-    this.#log = new TableWal({ files, clock, self: self.id, tell });
+    const { files, clock, self, emit } = ports;
+    this.#wal = new TableWal({ files, clock, self: self.id, emit });
   }
 
   /** Reads the disk, then the registry. */
   start(): void {
-    const { files, self, emit: tell } = this.#ports;
+    const { files, self, emit } = this.#ports;
     files.list(tableDirectory, (listed) => {
-      if (!this.#isOpen) return;
-      this.#files = listed.ok ? listed.value : [];
-      const ports = { files, self: self.id, tell, memory: this.#memory, log: this.#log };
-      this.#guard(() => replayWal(ports, () => this.#guard(() => this.#follow())));
+      if (!this.#isRunning) return;
+      this.#filesAtStart = listed.ok ? listed.value : [];
+      const ports = { files, self: self.id, emit, memory: this.#memory, wal: this.#wal };
+      this.#guard(() => replayWal(ports, () => this.#guard(() => this.#startInformer())));
     });
   }
 
-  /** Nothing is written or told from now on. */
+  /** Ends all writes and reports. */
   stop(): void {
-    this.#isOpen = false;
-    this.#unfollow();
-    this.#cancelLook();
-    this.#log.stop();
+    this.#isRunning = false;
+    this.#stopInformer();
+    this.#cancelCheck();
+    this.#wal.stop();
     this.#queue = [];
   }
 
@@ -130,85 +130,86 @@ export class AddressTableHost implements AddressTable {
   }
 
   ownerOf(pool: KnownPool, container: number): NodeId | undefined {
-    const correction = this.#corrections.get(pool.record.major, container);
-    return correction === undefined ? this.#memory.ownerOf(pool, container) : correction.owner;
+    const hint = this.#ownerHints.get(pool.record.major, container);
+    return hint === undefined ? this.#memory.ownerOf(pool, container) : hint.owner;
   }
 
   versionOf(pool: KnownPool, container: number): number {
-    const correction = this.#corrections.get(pool.record.major, container);
-    return correction === undefined ? this.#memory.versionOf(pool, container) : correction.version;
+    const hint = this.#ownerHints.get(pool.record.major, container);
+    return hint === undefined ? this.#memory.versionOf(pool, container) : hint.version;
   }
 
-  /** A hint until the registry says it too. What it has said as a whole already is not corrected by anybody. */
+  /** Routes by the hint until the registry reports the change. Ignored if the registry is already past its version. */
   addOwnerHint(pool: KnownPool, container: number, owner: NodeId | undefined, version: number): void {
     const { major } = pool.record;
     const isKnown = this.#memory.poolByNumber(major)?.has(container) ?? false;
     if (!isKnown || !Number.isSafeInteger(version) || version <= this.versionOf(pool, container)) return;
     if (this.#isConfirmed && version <= this.#revision) return;
-    this.#corrections.set(major, container, { owner, version });
+    this.#ownerHints.set(major, container, { owner, version });
     this.#watchers.notify(major, container);
-    this.#suspect({ version, hash: undefined });
+    this.#compareDigest({ version, hash: undefined });
   }
 
-  /** Told of every change of the container's record, because each can mean that asking the owner again is worth it. */
+  /** Calls back on every change of the record, because after each one another attempt at the owner may succeed. */
   watchOwner(pool: KnownPool, container: number, changed: () => void): Cancel {
     return this.#watchers.add(pool.record.major, container, changed);
   }
 
-  /** For the state that a node embeds in what it says to others. */
+  /** The digest that a node embeds in its membership state. */
   digestBytes(): Uint8Array {
     return encodeTableDigest(this.#digest);
   }
 
-  /** What another node has embedded. */
+  /** The digest of another node. */
   digestReceived(digest: Uint8Array): void {
-    const theirs = decodeTableDigest(digest);
-    if (theirs !== undefined) this.#suspect(theirs);
+    const peer = decodeTableDigest(digest);
+    if (peer !== undefined) this.#compareDigest(peer);
   }
 
   get #digest(): TableDigest {
     return { version: this.#memory.version, hash: this.#memory.hashWords };
   }
 
-  #suspect(theirs: TableDigest): void {
-    if (!this.#isOpen || !this.#isConfirmed) return;
+  #compareDigest(peer: TableDigest): void {
+    if (!this.#isRunning || !this.#isConfirmed) return;
     const { clock } = this.#ports;
-    const atMs = this.#repair.digestReceived(clock.nowMs(), theirs, this.#digest);
+    const atMs = this.#antiEntropy.digestReceived(clock.nowMs(), peer, this.#digest);
     if (atMs === undefined) return;
-    this.#cancelLook = clock.schedule(atMs - clock.nowMs(), () => {
-      if (this.#isOpen && this.#repair.shouldReload(clock.nowMs(), this.#digest)) this.#readAgain('others know more');
+    this.#cancelCheck = clock.schedule(atMs - clock.nowMs(), () => {
+      if (this.#isRunning && this.#antiEntropy.shouldReload(clock.nowMs(), this.#digest))
+        this.#reload('another node has newer entries');
     });
   }
 
-  #readAgain(reason: string): void {
+  #reload(reason: string): void {
     this.#ports.emit({ kind: 'table.repairing', reason });
-    this.#follow();
+    this.#startInformer();
   }
 
-  #follow(): void {
+  #startInformer(): void {
     const { registry, clock } = this.#ports;
-    this.#unfollow();
-    this.#unfollow = startInformer(registry, clock, keyRanges.containers, {
+    this.#stopInformer();
+    this.#stopInformer = startInformer(registry, clock, keyRanges.containers, {
       loaded: (entries, revision) => {
-        // It says everything that is queued, and more.
+        // The load includes all queued changes.
         this.#queue = [];
         this.#queuedChanges = 0;
         this.#enqueue({ kind: 'loaded', entries, revision });
       },
       changed: (changes, revision) => {
         this.#queuedChanges += changes.length;
-        if (this.#queuedChanges > this.#options.queuedChangesMax) this.#fallBehind();
+        if (this.#queuedChanges > this.#options.queuedChangesMax) this.#dropQueue();
         else this.#enqueue({ kind: 'changed', changes, revision });
       },
     });
   }
 
-  #fallBehind(): void {
-    this.#unfollow();
+  #dropQueue(): void {
+    this.#stopInformer();
     this.#queue = [];
     this.#queuedChanges = 0;
-    if (this.#isWriting) this.#isBehind = true;
-    else this.#readAgain(tooMuch);
+    if (this.#isWriting) this.#mustReload = true;
+    else this.#reload(tooManyChanges);
   }
 
   #enqueue(batch: Batch): void {
@@ -220,25 +221,25 @@ export class AddressTableHost implements AddressTable {
     const batches = this.#queue;
     this.#queue = [];
     this.#queuedChanges = 0;
-    const plan = new TableUpdate(this.#memory, this.#orphans);
+    const update = new TableUpdate(this.#memory, this.#unknownPools);
     for (const batch of batches) {
-      if (batch.kind === 'changed') plan.changed(batch.changes, batch.revision);
-      else plan.loaded(batch.entries, batch.revision, !this.#isConfirmed);
+      if (batch.kind === 'changed') update.changed(batch.changes, batch.revision);
+      else update.loaded(batch.entries, batch.revision, !this.#isConfirmed);
     }
     this.#isWriting = true;
-    if (plan.areNumbersChanged) this.#log.rewriteAll();
-    this.#log.write(walGroupOf(plan, this.#memory, this.#ports.clock.wallMs()), () =>
-      this.#guard(() => this.#written(plan)),
+    if (update.areNodeNumbersChanged) this.#wal.rewriteAll();
+    this.#wal.write(walGroupOf(update, this.#memory, this.#ports.clock.wallMs()), () =>
+      this.#guard(() => this.#onWritten(update)),
     );
   }
 
-  #written(plan: TableUpdate): void {
-    for (const step of plan.steps) if (this.#isOpen) this.#apply(step);
+  #onWritten(update: TableUpdate): void {
+    for (const step of update.steps) if (this.#isRunning) this.#apply(step);
     this.#isWriting = false;
-    if (!this.#isOpen) return;
-    if (plan.isIncomplete || this.#isBehind) {
-      this.#isBehind = false;
-      this.#readAgain(plan.isIncomplete ? 'containers came before their pool' : tooMuch);
+    if (!this.#isRunning) return;
+    if (update.isIncomplete || this.#mustReload) {
+      this.#mustReload = false;
+      this.#reload(update.isIncomplete ? 'containers arrived before their pool' : tooManyChanges);
     }
     if (this.#queue.length > 0) this.#write();
   }
@@ -269,7 +270,7 @@ export class AddressTableHost implements AddressTable {
     const { major } = pool.record;
     const table = this.#memory.poolByNumber(major);
     if (table !== undefined) this.#memory.set(table, container, owner, version);
-    this.#corrections.supersededBy(major, container, revision);
+    this.#ownerHints.supersededBy(major, container, revision);
     this.#listeners.changed(change);
     this.#watchers.notify(major, container);
   }
@@ -277,12 +278,12 @@ export class AddressTableHost implements AddressTable {
   #applyPoolGone(pool: KnownPool): void {
     const table = this.#memory.poolByNumber(pool.record.major);
     if (table !== undefined) this.#memory.removePool(table);
-    this.#log.removePool(pool.record);
+    this.#wal.removePool(pool.record);
     this.#listeners.poolChanged?.(pool, true);
   }
 
   #applyLoaded(): void {
-    this.#corrections.clear();
+    this.#ownerHints.clear();
     if (this.#isConfirmed) return;
     this.#isConfirmed = true;
     let containers = 0;
@@ -292,18 +293,18 @@ export class AddressTableHost implements AddressTable {
     this.#listeners.confirmed?.();
   }
 
-  /** The number of a pool is never given twice, so a log of a pool that is not there now is of no use ever. */
+  /** Pool numbers are never reused, so the WAL of a pool that does not exist now can be removed. */
   #removeOldFiles(): void {
     const { self } = this.#ports;
-    for (const name of this.#files) {
+    for (const name of this.#filesAtStart) {
       const pool = poolOfWalFile(name, self.id);
-      if (pool !== undefined && this.poolByNumber(pool.major)?.record.minor !== pool.minor) this.#log.removePool(pool);
+      if (pool !== undefined && this.poolByNumber(pool.major)?.record.minor !== pool.minor) this.#wal.removePool(pool);
     }
-    this.#files = [];
+    this.#filesAtStart = [];
   }
 
   #guard(run: () => void): void {
-    if (!this.#isOpen) return;
+    if (!this.#isRunning) return;
     try {
       run();
     } catch (error) {

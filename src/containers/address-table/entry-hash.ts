@@ -1,7 +1,6 @@
 /**
- * An incremental hash over a set of entries, independent of order, to compare tables. Against accidents, not attackers.
- * A hash of a set of entries that does not depend on their order and can be kept up to date: each entry is mixed into
- * two words of 32 bits, and the words of all entries are added up.
+ * An incremental hash of a set of entries, independent of their order, to compare tables: each entry is mixed into two
+ * 32-bit words, and the words of all entries are added. It detects accidents, not attackers.
  */
 
 export class EntrySetHash {
@@ -9,13 +8,13 @@ export class EntrySetHash {
   #high = 0;
 
   add(a: number, b: number, c: number, version: number): void {
-    this.#low = (this.#low + mixed(lowSalt, a, b, c, version)) | 0;
-    this.#high = (this.#high + mixed(highSalt, a, b, c, version)) | 0;
+    this.#low = (this.#low + mixEntry(lowSalt, a, b, c, version)) | 0;
+    this.#high = (this.#high + mixEntry(highSalt, a, b, c, version)) | 0;
   }
 
   remove(a: number, b: number, c: number, version: number): void {
-    this.#low = (this.#low - mixed(lowSalt, a, b, c, version)) | 0;
-    this.#high = (this.#high - mixed(highSalt, a, b, c, version)) | 0;
+    this.#low = (this.#low - mixEntry(lowSalt, a, b, c, version)) | 0;
+    this.#high = (this.#high - mixEntry(highSalt, a, b, c, version)) | 0;
   }
 
   clear(): void {
@@ -29,20 +28,20 @@ export class EntrySetHash {
   }
 }
 
-/** A text as one word, the same on every machine. */
+/** Hashes a string to one word, equal on every node. */
 export function hashText(text: string): number {
   let word = lowSalt;
   for (let i = 0; i < text.length; i++) word = step(word, text.charCodeAt(i));
-  return finished(word) | 0;
+  return finalize(word) | 0;
 }
 
 const lowSalt = 0x2545_f491;
 const highSalt = 0x6c07_8965;
 
-function mixed(salt: number, a: number, b: number, c: number, version: number): number {
+function mixEntry(salt: number, a: number, b: number, c: number, version: number): number {
   let word = step(step(step(salt, a), b), c);
   word = step(step(word, version | 0), Math.floor(version / 0x1_0000_0000));
-  return finished(word);
+  return finalize(word);
 }
 
 function step(word: number, value: number): number {
@@ -51,7 +50,7 @@ function step(word: number, value: number): number {
   return (Math.imul((next << 13) | (next >>> 19), 5) + 0xe654_6b64) | 0;
 }
 
-function finished(word: number): number {
+function finalize(word: number): number {
   let out = Math.imul(word ^ (word >>> 16), 0x85eb_ca6b);
   out = Math.imul(out ^ (out >>> 13), 0xc2b2_ae35);
   return out ^ (out >>> 16);

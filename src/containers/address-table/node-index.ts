@@ -1,24 +1,24 @@
 /**
- * Node ids as small integers: an index for memory and the registry's number for the WAL. Forgets none; bounded by the
- * registry.
+ * Node ids as small integers: an index for memory, and the number of the registry for the WAL. Never forgets a node;
+ * the registry bounds their number.
  */
 import type { NodeId } from '../../base/ids.ts';
 import { hashText } from './entry-hash.ts';
 import { noNodeNumber } from './wal-record.ts';
 
-/** The index of nobody. */
+/** The index of a container without an owner. */
 export const noOwner = 0;
 
 export class NodeIndex {
   readonly #ids: (NodeId | undefined)[] = [undefined];
   readonly #indexes = new Map<NodeId, number>();
-  /** By index; `noNodeNumber` while the registry has not said. */
+  /** By index; `noNodeNumber` until the registry has assigned one. */
   readonly #numbers: number[] = [noNodeNumber];
   readonly #byNumber = new Map<number, number>();
-  /** By index, for hashes that are the same on all nodes. */
+  /** Hashes of the ids, by index. */
   readonly #words: number[] = [0];
 
-  /** The index, also of one that was never heard of before. */
+  /** Returns the index, and assigns one to a new id. */
   indexOf(id: NodeId | undefined): number {
     if (id === undefined) return noOwner;
     const known = this.#indexes.get(id);
@@ -43,12 +43,12 @@ export class NodeIndex {
     return this.#numbers[index] as number;
   }
 
-  /** `nobody` for a number that nobody has. */
+  /** `noOwner` for an unknown number. */
   indexOfNumber(number: number): number {
     return this.#byNumber.get(number) ?? noOwner;
   }
 
-  /** Whether that was new, known, or contradicts what was known. */
+  /** Reports whether the number is new, known, or contradicts the known one. */
   setNumber(id: NodeId, number: number): 'new' | 'same' | 'changed' {
     const index = this.indexOf(id);
     const before = this.#numbers[index] as number;

@@ -1,16 +1,16 @@
 /**
- * Owners learned from replies before the registry reported them. Used to route only: never logged, in no version or
- * hash. Bounded LRU.
+ * Owners learned from replies before the registry has reported them. Used only to route: never logged, and in no
+ * version or hash. A bounded LRU.
  */
 import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import type { NodeId } from '../../base/ids.ts';
 
 export type OwnerHint = { readonly owner: NodeId | undefined; readonly version: number };
 
-const correctionsMax = 10_000;
+const hintsMax = 10_000;
 
 export class OwnerHints {
-  #byContainer = new BoundedLru<string, OwnerHint>(correctionsMax);
+  #byContainer = new BoundedLru<string, OwnerHint>(hintsMax);
 
   get size(): number {
     return this.#byContainer.size;
@@ -20,18 +20,18 @@ export class OwnerHints {
     return this.#byContainer.size === 0 ? undefined : this.#byContainer.peek(keyOf(major, container));
   }
 
-  set(major: number, container: number, correction: OwnerHint): void {
-    this.#byContainer.set(keyOf(major, container), correction);
+  set(major: number, container: number, hint: OwnerHint): void {
+    this.#byContainer.set(keyOf(major, container), hint);
   }
 
-  /** The registry has spoken. */
+  /** The registry has reported that version: an older hint is dropped. */
   supersededBy(major: number, container: number, version: number): void {
-    const correction = this.get(major, container);
-    if (correction !== undefined && correction.version <= version) this.#byContainer.delete(keyOf(major, container));
+    const hint = this.get(major, container);
+    if (hint !== undefined && hint.version <= version) this.#byContainer.delete(keyOf(major, container));
   }
 
   clear(): void {
-    this.#byContainer = new BoundedLru(correctionsMax);
+    this.#byContainer = new BoundedLru(hintsMax);
   }
 }
 

@@ -1,4 +1,4 @@
-/** Callbacks waiting for a new owner of one container. Bounded: CAPACITY beyond 100,000. */
+/** Callbacks of calls that wait for another owner of a container. Bounded: CAPACITY beyond 100,000. */
 import { RemusterError } from '../../base/errors.ts';
 import type { Cancel } from '../../base/ports.ts';
 
@@ -12,9 +12,10 @@ export class OwnerWatchers {
     return this.#count;
   }
 
-  /** CAPACITY when too many wait already. */
+  /** Throws CAPACITY when there are too many. */
   add(major: number, container: number, changed: () => void): Cancel {
-    if (this.#count >= watchersMax) throw new RemusterError('CAPACITY', 'too many wait for owners of containers');
+    if (this.#count >= watchersMax)
+      throw new RemusterError('CAPACITY', `${watchersMax} calls watch the address table, its maximum`);
     const key = `${major}/${container}`;
     const watchers = this.#byContainer.get(key) ?? new Set<() => void>();
     const watcher = (): void => changed();

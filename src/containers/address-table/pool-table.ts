@@ -1,6 +1,6 @@
 /**
- * Owner index and version per container of one pool, in two flat arrays. Version 0 means unknown. Never longer than the
- * pool.
+ * Owner index and version per container of one pool, in two flat arrays that are never longer than the pool. Version 0:
+ * unknown.
  */
 import type { KnownPool } from '../contract.ts';
 import { noOwner } from './node-index.ts';
@@ -10,7 +10,7 @@ const entriesMin = 16;
 export class PoolTable {
   readonly #containers: number;
   pool: KnownPool;
-  /** Of the registry, when the pool's own record was written. */
+  /** Registry revision of the record of the pool. */
   revision: number;
   #owners = new Uint32Array(0);
   #versions = new Float64Array(0);
@@ -22,12 +22,12 @@ export class PoolTable {
     this.#containers = pool.record.containers;
   }
 
-  /** How many containers are known. */
+  /** The number of known containers. */
   get live(): number {
     return this.#live;
   }
 
-  /** No container with this number or a higher one is known. */
+  /** Above the highest known container. */
   get end(): number {
     return this.#owners.length;
   }
@@ -48,7 +48,7 @@ export class PoolTable {
     return this.#versions[container] ?? 0;
   }
 
-  /** For a container that the pool has. */
+  /** Only for a container of the pool: see `has`. */
   set(container: number, owner: number, version: number): void {
     if (container >= this.#owners.length) this.#grow(container + 1);
     const before = this.#versions[container] as number;

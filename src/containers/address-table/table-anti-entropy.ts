@@ -1,51 +1,51 @@
 /**
- * Decides from peers' digests when to read the whole table again. Waits for news under way, and backs off after a
- * reload that changed nothing.
+ * Anti-entropy of the address table: decides from the digests of peers when to load the whole table again. It first
+ * waits for changes in flight, and backs off after each reload.
  */
 
 export type TableDigest = {
   readonly version: number;
-  /** Unknown when all that was heard of is one newer entry. */
+  /** Undefined if only the version of one newer entry is known. */
   readonly hash: readonly [number, number] | undefined;
 };
 
 const graceMs = 2_000;
-const pauseMsMin = 10_000;
-const pauseMsMax = 300_000;
+const backoffMsMin = 10_000;
+const backoffMsMax = 300_000;
 const digestLength = 16;
 
 export class TableAntiEntropy {
-  #suspicion: TableDigest | undefined;
-  #pauseMs = pauseMsMin;
+  #suspectedDigest: TableDigest | undefined;
+  #backoffMs = backoffMsMin;
   #notBeforeMs = -Infinity;
 
-  /** When to look again; undefined if there is no need. */
-  digestReceived(nowMs: number, theirs: TableDigest, ours: TableDigest): number | undefined {
-    if (this.#suspicion !== undefined || agrees(theirs, ours)) return undefined;
-    this.#suspicion = theirs;
+  /** When to compare again; undefined if there is no need. */
+  digestReceived(nowMs: number, peer: TableDigest, own: TableDigest): number | undefined {
+    if (this.#suspectedDigest !== undefined || isCurrent(peer, own)) return undefined;
+    this.#suspectedDigest = peer;
     return Math.max(nowMs + graceMs, this.#notBeforeMs);
   }
 
-  /** Whether to read everything again now. */
-  shouldReload(nowMs: number, ours: TableDigest): boolean {
-    const suspicion = this.#suspicion;
-    this.#suspicion = undefined;
-    if (suspicion === undefined) return false;
-    if (agrees(suspicion, ours)) {
-      this.#pauseMs = pauseMsMin;
+  /** True: load the whole table now. */
+  shouldReload(nowMs: number, own: TableDigest): boolean {
+    const digest = this.#suspectedDigest;
+    this.#suspectedDigest = undefined;
+    if (digest === undefined) return false;
+    if (isCurrent(digest, own)) {
+      this.#backoffMs = backoffMsMin;
       return false;
     }
-    this.#notBeforeMs = nowMs + this.#pauseMs;
-    this.#pauseMs = Math.min(pauseMsMax, this.#pauseMs * 2);
+    this.#notBeforeMs = nowMs + this.#backoffMs;
+    this.#backoffMs = Math.min(backoffMsMax, this.#backoffMs * 2);
     return true;
   }
 }
 
-/** We know as much as they do. Equal entries are enough: a deletion at the end can leave versions apart. */
-function agrees(theirs: TableDigest, ours: TableDigest): boolean {
-  if (theirs.version < ours.version) return true;
-  if (theirs.hash === undefined || ours.hash === undefined) return theirs.version === ours.version;
-  return theirs.hash[0] === ours.hash[0] && theirs.hash[1] === ours.hash[1];
+/** The own table has all that the peer has. Equal hashes are enough: after a deletion versions may differ. */
+function isCurrent(peer: TableDigest, own: TableDigest): boolean {
+  if (peer.version < own.version) return true;
+  if (peer.hash === undefined || own.hash === undefined) return peer.version === own.version;
+  return peer.hash[0] === own.hash[0] && peer.hash[1] === own.hash[1];
 }
 
 export function encodeTableDigest({ version, hash = [0, 0] }: TableDigest): Uint8Array {
@@ -57,7 +57,7 @@ export function encodeTableDigest({ version, hash = [0, 0] }: TableDigest): Uint
   return bytes;
 }
 
-/** Undefined for what is no digest. */
+/** Undefined if the bytes are not a digest. */
 export function decodeTableDigest(bytes: Uint8Array): TableDigest | undefined {
   if (bytes.length !== digestLength) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);

@@ -1,13 +1,13 @@
-/** What the address table has to tell people: its disk, its agreement with the registry. */
+/** The events of the address table, for operators. Kinds and fields are part of the event log of a node. */
 import type { ErrorCode } from '../../base/errors.ts';
 
 export type AddressTableEvent =
-  /** It is the whole truth of the registry for the first time in this life. */
+  /** The table equals the registry for the first time since the start of the node. */
   | { readonly kind: 'table.confirmed'; readonly version: number; readonly containers: number }
-  /** STORE_CORRUPT: what was stored is not used, and built again from the registry. */
+  /** STORE_CORRUPT: the file is not used, and is rebuilt from the registry. */
   | { readonly kind: 'table.damaged'; readonly file: string; readonly code: ErrorCode; readonly reason: string }
-  /** The disk does not take changes: the table stays as it was, and it is tried again. Told once until it works. */
+  /** The disk refuses writes: the table does not change, and the write is retried. Emitted once until it works. */
   | { readonly kind: 'table.log-failing'; readonly code: ErrorCode; readonly reason: string }
   | { readonly kind: 'table.log-works' }
-  /** Everything is read again. */
+  /** The whole table is loaded again. */
   | { readonly kind: 'table.repairing'; readonly reason: string };

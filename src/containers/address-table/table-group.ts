@@ -1,4 +1,4 @@
-/** Makes of a plan what has to be on the disk before its first step is taken. */
+/** Builds the WAL writes of a table update, which must be durable before its first step is applied. */
 import type { KnownPool } from '../contract.ts';
 import { encodeTableIndex } from './wal-files.ts';
 import type { TableWalGroup, PoolWalWrite } from './table-wal.ts';
@@ -6,31 +6,31 @@ import type { TableMemory } from './table-memory.ts';
 import type { ContainerUpdateStep, TableUpdate } from './table-update.ts';
 import { WalWriter, noNodeNumber } from './wal-record.ts';
 
-export function walGroupOf(plan: TableUpdate, memory: TableMemory, wallMs: number): TableWalGroup {
+export function walGroupOf(update: TableUpdate, memory: TableMemory, wallMs: number): TableWalGroup {
   const { nodes } = memory;
-  const pools = plan.pools();
-  const index = plan.isIndexNew
-    ? encodeTableIndex({ version: plan.version, nodes: nodes.numbered(), pools })
+  const pools = update.pools();
+  const index = update.isIndexStale
+    ? encodeTableIndex({ version: update.version, nodes: nodes.numbered(), pools })
     : undefined;
-  const steps = newSteps(plan);
+  const steps = newSteps(update);
   const writes: PoolWalWrite[] = [];
   for (const { pool } of pools) {
     const added = steps.get(pool.record.major) ?? [];
-    if (added.length === 0 && !plan.areNumbersChanged) continue;
+    if (added.length === 0 && !update.areNodeNumbersChanged) continue;
     writes.push({
       pool: pool.record,
       live: (memory.poolByNumber(pool.record.major)?.live ?? 0) + added.length,
       added: addedRecords(memory, pool, added, wallMs),
-      whole: () => wholeRecords(plan, memory, pool, wallMs),
+      allRecords: () => allRecordsOf(update, memory, pool, wallMs),
     });
   }
   return { index, pools: writes };
 }
 
-/** By the number of the pool; those of pools that will be gone are not asked for. */
-function newSteps(plan: TableUpdate): ReadonlyMap<number, readonly ContainerUpdateStep[]> {
+/** The steps to log, by pool number. Pools that the update deletes are not logged. */
+function newSteps(update: TableUpdate): ReadonlyMap<number, readonly ContainerUpdateStep[]> {
   const byPool = new Map<number, ContainerUpdateStep[]>();
-  for (const step of plan.steps) {
+  for (const step of update.steps) {
     if (step.kind !== 'container' || !step.isDirty) continue;
     const { major } = step.change.pool.record;
     const steps = byPool.get(major);
@@ -54,10 +54,10 @@ function addedRecords(
   return writer.finish();
 }
 
-function wholeRecords(plan: TableUpdate, memory: TableMemory, pool: KnownPool, wallMs: number): Uint8Array {
+function allRecordsOf(update: TableUpdate, memory: TableMemory, pool: KnownPool, wallMs: number): Uint8Array {
   const { nodes } = memory;
   const writer = new WalWriter(pool.record, wallMs, memory.poolByNumber(pool.record.major)?.live ?? 0);
-  plan.entriesOf(pool.name, (container, { owner, version }) => {
+  update.entriesOf(pool.name, (container, { owner, version }) => {
     writer.add(container, noNodeNumber, nodes.numberAt(owner), version);
   });
   return writer.finish();

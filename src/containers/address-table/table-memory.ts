@@ -1,6 +1,6 @@
 /**
- * The table in memory: pools, owners, versions, and version and hash of the whole. Applies what it is told; the host
- * has logged it before.
+ * The table in memory: pools, owners and versions, with version and hash of the whole. Applies changes that the host
+ * has logged before.
  */
 import type { NodeId } from '../../base/ids.ts';
 import type { KnownPool } from '../contract.ts';
@@ -8,8 +8,8 @@ import { EntrySetHash } from './entry-hash.ts';
 import { NodeIndex, noOwner } from './node-index.ts';
 import { PoolTable } from './pool-table.ts';
 
-/** In the place of a container, for the hash of a pool itself. */
-const poolItself = 0xffff_ffff;
+/** Stands for the pool itself in place of a container number, in the hash. */
+const poolMarker = 0xffff_ffff;
 
 export class TableMemory {
   readonly nodes = new NodeIndex();
@@ -18,7 +18,7 @@ export class TableMemory {
   readonly #hash = new EntrySetHash();
   #version = 0;
 
-  /** The highest revision of anything that was applied. */
+  /** The highest revision applied. */
   get version(): number {
     return this.#version;
   }
@@ -56,24 +56,24 @@ export class TableMemory {
       this.#byMajor.set(major, table);
       this.#byName.set(pool.name, table);
     } else {
-      this.#hash.remove(major, poolItself, table.pool.record.minor, table.revision);
+      this.#hash.remove(major, poolMarker, table.pool.record.minor, table.revision);
       table.pool = pool;
       table.revision = revision;
     }
-    this.#hash.add(major, poolItself, minor, revision);
+    this.#hash.add(major, poolMarker, minor, revision);
     return table;
   }
 
-  /** With whatever containers it still has. */
+  /** Removes the pool and its remaining containers. */
   removePool(table: PoolTable): void {
     const { name, record } = table.pool;
     for (let container = 0; container < table.end; container++) this.set(table, container, noOwner, 0);
-    this.#hash.remove(record.major, poolItself, record.minor, table.revision);
+    this.#hash.remove(record.major, poolMarker, record.minor, table.revision);
     this.#byMajor.delete(record.major);
     if (this.#byName.get(name) === table) this.#byName.delete(name);
   }
 
-  /** Version 0: the container is gone. */
+  /** Version 0: the container is deleted. */
   set(table: PoolTable, container: number, owner: number, version: number): void {
     const { major } = table.pool.record;
     const before = table.versionAt(container);
@@ -82,7 +82,7 @@ export class TableMemory {
     if (version > 0) this.#hash.add(major, container, this.nodes.hashAt(owner), version);
   }
 
-  /** Entries that were put into the table directly begin to count. */
+  /** Adds the entries of a replayed pool to the hash. */
   hashEntries(table: PoolTable): void {
     const { major } = table.pool.record;
     for (let container = 0; container < table.end; container++) {
@@ -95,7 +95,7 @@ export class TableMemory {
     this.#version = Math.max(this.#version, version);
   }
 
-  /** The registry has been put back to an earlier time. */
+  /** The registry was restored from an older backup. */
   rollBackTo(version: number): void {
     this.#version = version;
   }

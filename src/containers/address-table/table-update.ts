@@ -1,7 +1,7 @@
 /**
- * Turns registry changes into ordered steps: what to log, then what to apply and report. Within a revision pools come
- * before their containers and go after them. Changes neither the table nor what others see; only numbers of nodes are
- * assigned at once, because the log is written in them.
+ * Turns registry changes into ordered steps to log, then to apply and report. Within a revision a pool is created
+ * before its containers and deleted after them. Does not change the table, except for node numbers, which the log
+ * needs.
  */
 import type { RegistryChange, RegistryEntry } from '../../base/registry.ts';
 import type { ContainerChange, KnownPool } from '../contract.ts';
@@ -13,12 +13,12 @@ import type { TableMemory } from './table-memory.ts';
 export type ContainerUpdateStep = {
   readonly kind: 'container';
   readonly change: ContainerChange;
-  /** Indexes of the node book. */
+  /** Indexes of `NodeIndex`. */
   readonly oldOwner: number;
   readonly owner: number;
-  /** Of the entry: 0 when the container is gone. */
+  /** Version of the entry; 0: the container is deleted. */
   readonly version: number;
-  /** The entry is not on the disk as it is to be. */
+  /** The entry must be logged. */
   readonly isDirty: boolean;
 };
 
@@ -26,103 +26,104 @@ export type TableUpdateStep =
   | ContainerUpdateStep
   | { readonly kind: 'pool'; readonly pool: KnownPool; readonly revision: number }
   | { readonly kind: 'poolGone'; readonly pool: KnownPool }
-  /** Everything up to `revision` is applied; `version` is the latest of what was there. */
+  /** All changes up to `revision` are applied; `version` is the highest revision among them. */
   | { readonly kind: 'reached'; readonly revision: number; readonly version: number; readonly isRollback: boolean }
   | { readonly kind: 'loaded' };
 
 type Entry = { readonly owner: number; readonly version: number };
-type Staged = {
+type StagedPool = {
   readonly pool: KnownPool;
   readonly revision: number;
   readonly table: PoolTable | undefined;
   readonly entries: Map<number, Entry>;
 };
-type ContainerNews = Extract<RecordChange, { kind: 'container' }>;
-type PoolNews = Extract<RecordChange, { kind: 'pool' }>;
+type ContainerRecordChange = Extract<RecordChange, { kind: 'container' }>;
+type PoolRecordChange = Extract<RecordChange, { kind: 'pool' }>;
 
-const orphansMax = 1_000;
+const unknownPoolsMax = 1_000;
 
 export class TableUpdate {
   readonly steps: TableUpdateStep[] = [];
   readonly #memory: TableMemory;
-  /** Pools as they will be; undefined: gone. Those that are not here are as in memory. */
-  readonly #pools = new Map<string, Staged | undefined>();
-  /** What the log needs to be read by has changed: numbers of nodes, pools. */
-  isIndexNew = false;
-  /** The number of a node has changed: nothing that was logged before can be read any more. */
-  areNumbersChanged = false;
-  /** A pool has become known whose containers were passed over before: everything has to be read again. */
+  /** Pools after the update; undefined: deleted; missing: unchanged. */
+  readonly #pools = new Map<string, StagedPool | undefined>();
+  /** Node numbers or pools have changed: the index must be written before the log. */
+  isIndexStale = false;
+  /** The number of a node has changed: the earlier log cannot be read any more. */
+  areNodeNumbersChanged = false;
+  /** A pool has arrived whose containers were skipped before: everything must be loaded again. */
   isIncomplete = false;
-  /** Pools with containers that were passed over, because nobody knew the pool. */
-  readonly #orphans: Set<string>;
+  /** Pools whose containers were skipped because the pool was unknown. */
+  readonly #unknownPools: Set<string>;
 
-  /** Of the table when every step is done. */
+  /** Version of the table after the last step. */
   version: number;
 
-  /** `orphans` is kept from one plan to the next. */
-  constructor(memory: TableMemory, orphans: Set<string>) {
+  /** `unknownPools` is shared by successive updates. */
+  constructor(memory: TableMemory, unknownPools: Set<string>) {
     this.#memory = memory;
-    this.#orphans = orphans;
+    this.#unknownPools = unknownPools;
     this.version = memory.version;
   }
 
   changed(changes: readonly RegistryChange[], revision: number): void {
-    const news = changes.flatMap((change) => recordChangeOfDelta(change) ?? []);
-    this.#take(news);
-    this.#reached(news, revision, false);
+    const recordChanges = changes.flatMap((change) => recordChangeOfDelta(change) ?? []);
+    this.#stageAll(recordChanges);
+    this.#addReached(recordChanges, revision, false);
   }
 
-  /** Everything there is. `all`: tell of every container, also of those that have not changed. */
+  /** The whole key range. `all`: report unchanged containers too. */
   loaded(entries: readonly RegistryEntry[], revision: number, all: boolean): void {
-    const news = entries.flatMap((entry) => recordChangeOfEntry(entry) ?? []);
-    this.#orphans.clear();
-    const seen = new Seen(news);
+    const recordChanges = entries.flatMap((entry) => recordChangeOfEntry(entry) ?? []);
+    this.#unknownPools.clear();
+    const listed = new Listed(recordChanges);
     for (const name of this.#names()) {
-      if (!seen.hasPool(name)) this.#poolGone(name);
+      if (!listed.hasPool(name)) this.#poolGone(name);
     }
-    this.#take(news, all);
+    this.#stageAll(recordChanges, all);
     for (const name of this.#names()) {
-      if (!seen.isUnreadable(name)) this.#removeUnseen(name, seen);
+      if (!listed.isUnreadable(name)) this.#removeUnlisted(name, listed);
     }
-    // A registry that was put back to an earlier time is the truth all the same.
-    this.#reached(news, revision, revision < this.#memory.version);
+    // A registry that was restored from an older backup is authoritative too.
+    this.#addReached(recordChanges, revision, revision < this.#memory.version);
     this.steps.push({ kind: 'loaded' });
   }
 
-  #take(news: readonly RecordChange[], all = false): void {
-    for (const one of news) {
-      if (one.kind === 'number') this.#number(one);
-      else if (one.kind === 'pool' && one.record !== undefined) this.#pool(one);
+  #stageAll(changes: readonly RecordChange[], all = false): void {
+    for (const change of changes) {
+      if (change.kind === 'number') this.#number(change);
+      else if (change.kind === 'pool' && change.record !== undefined) this.#pool(change);
     }
-    for (const one of news) if (one.kind === 'container') this.#container(one, all);
-    for (const one of news) if (one.kind === 'pool' && one.record === undefined) this.#poolGone(one.name);
+    for (const change of changes) if (change.kind === 'container') this.#container(change, all);
+    for (const change of changes)
+      if (change.kind === 'pool' && change.record === undefined) this.#poolGone(change.name);
   }
 
-  #reached(news: readonly RecordChange[], revision: number, isRollback: boolean): void {
-    const version = highestOf(news);
+  #addReached(changes: readonly RecordChange[], revision: number, isRollback: boolean): void {
+    const version = highestOf(changes);
     this.version = isRollback ? version : Math.max(this.version, version);
     this.steps.push({ kind: 'reached', revision, version, isRollback });
   }
 
   #number({ node, number }: Extract<RecordChange, { kind: 'number' }>): void {
-    const verdict = this.#memory.nodes.setNumber(node, number);
-    if (verdict !== 'same') this.isIndexNew = true;
-    if (verdict === 'changed') this.areNumbersChanged = true;
+    const result = this.#memory.nodes.setNumber(node, number);
+    if (result !== 'same') this.isIndexStale = true;
+    if (result === 'changed') this.areNodeNumbersChanged = true;
   }
 
-  #pool({ name, record, revision }: PoolNews): void {
+  #pool({ name, record, revision }: PoolRecordChange): void {
     if (record === undefined) return;
     const before = this.#staged(name);
     const isSame = before?.pool.record.major === record.major && before.pool.record.minor === record.minor;
     if (isSame && before.revision === revision) return;
     if (before !== undefined && !isSame) this.#poolGone(name);
     const pool: KnownPool = { name, record };
-    const kept = isSame ? before : undefined;
-    const entries = kept?.entries ?? new Map<number, Entry>();
-    this.#pools.set(name, { pool, revision, table: kept?.table, entries });
+    const same = isSame ? before : undefined;
+    const entries = same?.entries ?? new Map<number, Entry>();
+    this.#pools.set(name, { pool, revision, table: same?.table, entries });
     this.steps.push({ kind: 'pool', pool, revision });
-    this.isIndexNew = true;
-    if (this.#orphans.delete(name)) this.isIncomplete = true;
+    this.isIndexStale = true;
+    if (this.#unknownPools.delete(name)) this.isIncomplete = true;
   }
 
   #poolGone(name: string): void {
@@ -131,13 +132,13 @@ export class TableUpdate {
     for (const container of knownIn(staged)) this.#remove(staged, container, 0);
     this.#pools.set(name, undefined);
     this.steps.push({ kind: 'poolGone', pool: staged.pool });
-    this.isIndexNew = true;
+    this.isIndexStale = true;
   }
 
-  #container({ pool: name, container, record, revision }: ContainerNews, all: boolean): void {
+  #container({ pool: name, container, record, revision }: ContainerRecordChange, all: boolean): void {
     const staged = this.#staged(name);
     if (staged === undefined) {
-      if (record !== undefined && this.#orphans.size < orphansMax) this.#orphans.add(name);
+      if (record !== undefined && this.#unknownPools.size < unknownPoolsMax) this.#unknownPools.add(name);
       return;
     }
     if (container >= staged.pool.record.containers) return;
@@ -149,7 +150,7 @@ export class TableUpdate {
     this.#stage(staged, { container, record, revision }, { before, after: { owner, version: revision }, isNew });
   }
 
-  #remove(staged: Staged, container: number, revision: number): void {
+  #remove(staged: StagedPool, container: number, revision: number): void {
     const before = entryOf(staged, container);
     if (before.version === 0) return;
     const after = { owner: noOwner, version: 0 };
@@ -158,7 +159,7 @@ export class TableUpdate {
   }
 
   #stage(
-    staged: Staged,
+    staged: StagedPool,
     change: Omit<ContainerChange, 'pool'>,
     { before, after, isNew }: { readonly before: Entry; readonly after: Entry; readonly isNew: boolean },
   ): void {
@@ -167,15 +168,15 @@ export class TableUpdate {
     this.steps.push({ kind: 'container', ...step });
   }
 
-  #removeUnseen(name: string, seen: Seen): void {
+  #removeUnlisted(name: string, listed: Listed): void {
     const staged = this.#staged(name);
     if (staged === undefined) return;
     for (const container of knownIn(staged)) {
-      if (!seen.hasContainer(name, container)) this.#remove(staged, container, 0);
+      if (!listed.hasContainer(name, container)) this.#remove(staged, container, 0);
     }
   }
 
-  #staged(name: string): Staged | undefined {
+  #staged(name: string): StagedPool | undefined {
     if (this.#pools.has(name)) return this.#pools.get(name);
     const table = this.#memory.pool(name);
     if (table === undefined) return undefined;
@@ -191,27 +192,27 @@ export class TableUpdate {
     return [...names];
   }
 
-  /** A pool as it will be when every step is done, for a log that is written anew. */
+  /** The entries of a pool after the last step, for a log that is rewritten. */
   entriesOf(name: string, visit: (container: number, entry: Entry) => void): void {
     const staged = this.#staged(name);
     if (staged === undefined) return;
     for (const container of knownIn(staged)) visit(container, entryOf(staged, container));
   }
 
-  /** The pools as they will be. */
+  /** The pools after the last step. */
   pools(): readonly { readonly pool: KnownPool; readonly revision: number }[] {
     return this.#names().flatMap((name) => this.#staged(name) ?? []);
   }
 }
 
-function entryOf({ table, entries }: Staged, container: number): Entry {
+function entryOf({ table, entries }: StagedPool, container: number): Entry {
   const staged = entries.get(container);
   if (staged !== undefined) return staged;
   return { owner: table?.ownerAt(container) ?? noOwner, version: table?.versionAt(container) ?? 0 };
 }
 
 /** In ascending order. */
-function knownIn(staged: Staged): readonly number[] {
+function knownIn(staged: StagedPool): readonly number[] {
   const known: number[] = [];
   let end = staged.table?.end ?? 0;
   for (const container of staged.entries.keys()) end = Math.max(end, container + 1);
@@ -221,24 +222,24 @@ function knownIn(staged: Staged): readonly number[] {
   return known;
 }
 
-function highestOf(news: readonly RecordChange[]): number {
+function highestOf(changes: readonly RecordChange[]): number {
   let highest = 0;
-  for (const { revision } of news) highest = Math.max(highest, revision);
+  for (const { revision } of changes) highest = Math.max(highest, revision);
   return highest;
 }
 
-/** What a reading of everything has shown. */
-class Seen {
+/** The pools and containers of a whole load. */
+class Listed {
   readonly #pools = new Set<string>();
   readonly #unreadable = new Set<string>();
   readonly #containers = new Map<string, Set<number>>();
 
-  constructor(news: readonly RecordChange[]) {
-    for (const one of news) {
-      if (one.kind === 'pool' && one.record !== undefined) this.#pools.add(one.name);
-      else if (one.kind === 'unreadable' && one.container === undefined) this.#unreadable.add(one.pool);
-      else if ((one.kind === 'container' || one.kind === 'unreadable') && one.container !== undefined) {
-        this.#add(one.pool, one.container);
+  constructor(changes: readonly RecordChange[]) {
+    for (const change of changes) {
+      if (change.kind === 'pool' && change.record !== undefined) this.#pools.add(change.name);
+      else if (change.kind === 'unreadable' && change.container === undefined) this.#unreadable.add(change.pool);
+      else if ((change.kind === 'container' || change.kind === 'unreadable') && change.container !== undefined) {
+        this.#add(change.pool, change.container);
       }
     }
   }

@@ -1,6 +1,6 @@
 /**
- * Writes the WAL one group at a time: index, then each pool appended and synced. Reports done only when all is durable;
- * retries a failing disk; compacts.
+ * Writes the write-ahead log one group at a time: first the index, then the records of each pool, appended and synced.
+ * Reports done only when all of it is durable; retries a failing disk; compacts logs that have grown.
  */
 import type { Done, Outcome, RemusterError } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -13,17 +13,17 @@ export type TableWalPorts = {
   readonly files: Pick<Files, 'append' | 'sync' | 'replace' | 'remove'>;
   readonly clock: Clock;
   readonly self: NodeId;
-  readonly tell: (event: AddressTableEvent) => void;
+  readonly emit: (event: AddressTableEvent) => void;
 };
 
 export type PoolWalWrite = {
   readonly pool: WalPool;
-  /** How many entries the pool will have. */
+  /** The number of entries of the pool after the write. */
   readonly live: number;
   /** The records to add. */
   readonly added: Uint8Array;
-  /** The records of everything that is live, these included. */
-  readonly whole: () => Uint8Array;
+  /** The records of all live entries, `added` included. */
+  readonly allRecords: () => Uint8Array;
 };
 
 export type TableWalGroup = {
@@ -37,13 +37,13 @@ const retryMsMin = 250;
 const retryMsMax = 5_000;
 const compactAboveBytes = 1_048_576;
 const compactRatio = 4;
-/** Of files at the same time. */
+/** Files written at the same time. */
 const parallelMax = 16;
 
 export class TableWal {
   readonly #ports: TableWalPorts;
-  /** The bytes of each log that is good up to its end; one that is not here is written anew. */
-  readonly #goodBytes = new Map<string, number>();
+  /** The size of each log that is valid to its end; any other log is rewritten. */
+  readonly #validBytes = new Map<string, number>();
   #failures = 0;
   #retry: Cancel = () => {};
   #isOpen = true;
@@ -52,30 +52,30 @@ export class TableWal {
     this.#ports = ports;
   }
 
-  /** Its log was read and is good, with so many bytes. */
-  markGood(pool: WalPool, sizeBytes: number): void {
-    this.#goodBytes.set(walPath(pool, this.#ports.self), sizeBytes);
+  /** The log was replayed and is valid up to that size. */
+  markValid(pool: WalPool, sizeBytes: number): void {
+    this.#validBytes.set(walPath(pool, this.#ports.self), sizeBytes);
   }
 
-  /** Nothing that was logged before is of use any more. */
+  /** Invalidates all logs: the next write rewrites them. */
   rewriteAll(): void {
-    this.#goodBytes.clear();
+    this.#validBytes.clear();
   }
 
-  /** One group at a time. Never ends in a failure: it is tried until it works, or `stop`. */
+  /** One group at a time. Never fails: it is retried until it succeeds or until `stop`. */
   write({ index, pools }: TableWalGroup, done: () => void): void {
     const path = tableIndexPath(this.#ports.self);
     const first: Write[] = index === undefined ? [] : [(ended) => this.#ports.files.replace(path, index, ended)];
-    this.#until(first, () => {
+    this.#performUntilDone(first, () => {
       const writes = pools.map((write) => (ended: Done<void>) => this.#writePool(write, ended));
-      this.#until(writes, done);
+      this.#performUntilDone(writes, done);
     });
   }
 
-  /** A log that nobody needs any more. If it stays, the next start removes it. */
+  /** Removes the log of a deleted pool. If that fails, the next start removes it. */
   removePool(pool: WalPool): void {
     const path = walPath(pool, this.#ports.self);
-    this.#goodBytes.delete(path);
+    this.#validBytes.delete(path);
     this.#ports.files.remove(path, () => {});
   }
 
@@ -84,50 +84,50 @@ export class TableWal {
     this.#retry();
   }
 
-  #writePool({ pool, live, added, whole }: PoolWalWrite, done: Done<void>): void {
+  #writePool({ pool, live, added, allRecords }: PoolWalWrite, done: Done<void>): void {
     const { files, self } = this.#ports;
     const path = walPath(pool, self);
-    const goodBytes = this.#goodBytes.get(path);
-    // Until it has ended well, nobody knows what is behind the good bytes.
-    this.#goodBytes.delete(path);
+    const validBytes = this.#validBytes.get(path);
+    // After a failed append the bytes beyond the valid size are unknown.
+    this.#validBytes.delete(path);
     const ended = (sizeBytes: number) => (outcome: Outcome<void>) => {
-      if (outcome.ok) this.#goodBytes.set(path, sizeBytes);
+      if (outcome.ok) this.#validBytes.set(path, sizeBytes);
       done(outcome);
     };
-    if (goodBytes === undefined || isOvergrown(goodBytes + added.length, live)) {
-      const bytes = whole();
+    if (validBytes === undefined || needsCompaction(validBytes + added.length, live)) {
+      const bytes = allRecords();
       files.replace(path, bytes, ended(bytes.length));
       return;
     }
     files.append(path, added, (outcome) => {
       if (!outcome.ok) done(outcome);
-      else files.sync(path, ended(goodBytes + added.length));
+      else files.sync(path, ended(validBytes + added.length));
     });
   }
 
-  /** Performs them all, a few at a time, and those that failed again and again. */
-  #until(writes: readonly Write[], done: () => void): void {
+  /** Performs all writes, a few at a time, and retries the failed ones. */
+  #performUntilDone(writes: readonly Write[], done: () => void): void {
     performAll(writes, (failed, error) => {
       if (!this.#isOpen) return;
       if (error === undefined) {
-        if (this.#failures > 0) this.#ports.tell({ kind: 'table.log-works' });
+        if (this.#failures > 0) this.#ports.emit({ kind: 'table.log-works' });
         this.#failures = 0;
         return done();
       }
       if (this.#failures === 0)
-        this.#ports.tell({ kind: 'table.log-failing', code: error.code, reason: error.message });
+        this.#ports.emit({ kind: 'table.log-failing', code: error.code, reason: error.message });
       const delayMs = Math.min(retryMsMax, retryMsMin * 2 ** this.#failures);
       this.#failures += 1;
-      this.#retry = this.#ports.clock.schedule(delayMs, () => this.#until(failed, done));
+      this.#retry = this.#ports.clock.schedule(delayMs, () => this.#performUntilDone(failed, done));
     });
   }
 }
 
-function isOvergrown(sizeBytes: number, live: number): boolean {
+function needsCompaction(sizeBytes: number, live: number): boolean {
   return sizeBytes > compactAboveBytes && sizeBytes > compactRatio * live * walRecordBytes;
 }
 
-/** Ends with those that failed and the first error. */
+/** Ends with the failed writes and the first error. */
 function performAll(
   writes: readonly Write[],
   done: (failed: readonly Write[], error: RemusterError | undefined) => void,
@@ -142,9 +142,9 @@ function performAll(
       failed.push(write);
       error ??= outcome.error;
     }
-    more();
+    startNext();
   };
-  const more = (): void => {
+  const startNext = (): void => {
     for (let write = writes[next]; write !== undefined && running < parallelMax; write = writes[next]) {
       next += 1;
       running += 1;
@@ -152,5 +152,5 @@ function performAll(
     }
     if (running === 0) done(failed, error);
   };
-  more();
+  startNext();
 }

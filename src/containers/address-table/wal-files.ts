@@ -1,7 +1,4 @@
-/**
- * Names of the WAL files and the format of the index that is needed to read them. The index is written before any log
- * that needs it.
- */
+/** Names of the WAL files, and the format of their index. The index is written before any log that needs it. */
 import { crc32c } from '../../base/crc.ts';
 import { isRemusterError } from '../../base/errors.ts';
 import { type NodeId, parseNodeId } from '../../base/ids.ts';
@@ -15,7 +12,7 @@ const crcBytes = 4;
 const indexBytesMax = 100_000_000;
 
 export type TableIndex = {
-  /** Of the table when it was written. */
+  /** Version of the table at the time of the write. */
   readonly version: number;
   readonly nodes: readonly (readonly [NodeId, number])[];
   readonly pools: readonly { readonly pool: KnownPool; readonly revision: number }[];
@@ -29,7 +26,7 @@ export function tableIndexPath(self: NodeId): string {
   return `${tableDirectory}/domain_table.${self}.index`;
 }
 
-/** Undefined for what is no log of this node. */
+/** Undefined if the file is not a log of this node. */
 export function poolOfWalFile(name: string, self: NodeId): WalPool | undefined {
   const [, major, minor, node] = /^domain_table\.(\d{1,16})\.(\d{1,16})\.([0-9a-f]{32})\.bin$/.exec(name) ?? [];
   return node === self ? { major: Number(major), minor: Number(minor) } : undefined;
@@ -46,14 +43,14 @@ export function encodeTableIndex({ version, nodes, pools }: TableIndex): Uint8Ar
   return bytes;
 }
 
-/** Undefined when it is damaged. */
+/** Undefined if the index is damaged. */
 export function decodeTableIndex(bytes: Uint8Array): TableIndex | undefined {
   const end = bytes.length - crcBytes;
   if (end < 0) return undefined;
   const value = bytes.subarray(0, end);
   if (new DataView(bytes.buffer, bytes.byteOffset).getUint32(end, true) !== crc32c(value)) return undefined;
   try {
-    // What passes the checksum is what we wrote, in this version or another one.
+    // Bytes that pass the checksum were written by this node, in this version or another one.
     const { version, nodes, pools } = decodeValue(value, indexBytesMax) as {
       readonly version: number;
       readonly nodes: readonly (readonly [string, number])[];

@@ -1,26 +1,25 @@
 /**
- * The 40-byte WAL record with CRC-32C, and reading a whole log. Judges it whole, torn or damaged; the caller decides
- * what to do.
+ * The 40-byte record of the write-ahead log, and the reader of a whole log, without an object per record. The reader
+ * classifies a log as intact, torn or damaged; the caller decides what to do.
  *
  * All numbers are little endian:
  *
- *   timestamp in ns u64 | pool major u32 | pool minor u32 | container u32 | old node u32 | new node u32 | version u64 | CRC u32
+ *   timestamp in ns u64 | pool major u32 | pool minor u32 | container u32 |
+ *   old node u32 | new node u32 | version u64 | CRC-32C of the 36 bytes before it u32
  *
- * The CRC-32C covers the 36 bytes before it. The timestamp is for people. Version 0 says that the container is gone. A
- * log is read in one go, without an object per record; it is judged whole, torn at its end, or damaged, and whoever
- * asked decides what to do about it.
+ * The timestamp is for operators. Version 0: the container is deleted.
  */
 import { crc32c } from '../../base/crc.ts';
 
 export const walRecordBytes = 40;
 const coveredBytes = 36;
-/** In the place of a node: nobody, or nobody with a number. */
+/** In place of a node: no owner, or an owner without a number. */
 export const noNodeNumber = 0xffff_ffff;
 const high = 2 ** 32;
 
 export type WalPool = { readonly major: number; readonly minor: number };
 
-/** Records of one pool, one behind the other. */
+/** Encodes records of one pool into one buffer. */
 export class WalWriter {
   readonly #pool: WalPool;
   readonly #timestamp: bigint;
@@ -69,36 +68,39 @@ export class WalWriter {
 
 export type WalReadResult = {
   readonly records: number;
-  /** Torn: the end was never written in full; what is before it is good. Damaged: there are good records behind bad ones. */
-  readonly verdict: 'whole' | 'torn' | 'damaged';
+  /** Torn: the last write is incomplete, and all before it is valid. Damaged: valid records follow an invalid one. */
+  readonly condition: 'intact' | 'torn' | 'damaged';
 };
 
-/** Calls for each good record up to the first bad one. */
+/** Calls `apply` for each record up to the first invalid one. */
 export function readWal(
   bytes: Uint8Array,
   pool: WalPool,
   apply: (container: number, newNode: number, version: number) => void,
 ): WalReadResult {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-  const wholeBytes = bytes.length - (bytes.length % walRecordBytes);
-  for (let at = 0; at < wholeBytes; at += walRecordBytes) {
-    if (!isGood(bytes, view, at)) {
-      return { records: at / walRecordBytes, verdict: hasGood(bytes, view, at, wholeBytes) ? 'damaged' : 'torn' };
+  const recordBytes = bytes.length - (bytes.length % walRecordBytes);
+  for (let at = 0; at < recordBytes; at += walRecordBytes) {
+    if (!isValid(bytes, view, at)) {
+      return {
+        records: at / walRecordBytes,
+        condition: hasValidAfter(bytes, view, at, recordBytes) ? 'damaged' : 'torn',
+      };
     }
     if (view.getUint32(at + 8, true) !== pool.major || view.getUint32(at + 12, true) !== pool.minor) {
-      return { records: at / walRecordBytes, verdict: 'damaged' };
+      return { records: at / walRecordBytes, condition: 'damaged' };
     }
     const version = view.getUint32(at + 28, true) + view.getUint32(at + 32, true) * high;
     apply(view.getUint32(at + 16, true), view.getUint32(at + 24, true), version);
   }
-  return { records: wholeBytes / walRecordBytes, verdict: wholeBytes === bytes.length ? 'whole' : 'torn' };
+  return { records: recordBytes / walRecordBytes, condition: recordBytes === bytes.length ? 'intact' : 'torn' };
 }
 
-function isGood(bytes: Uint8Array, view: DataView, at: number): boolean {
+function isValid(bytes: Uint8Array, view: DataView, at: number): boolean {
   return crc32c(bytes, at, at + coveredBytes) === view.getUint32(at + coveredBytes, true);
 }
 
-function hasGood(bytes: Uint8Array, view: DataView, from: number, end: number): boolean {
-  for (let at = from + walRecordBytes; at < end; at += walRecordBytes) if (isGood(bytes, view, at)) return true;
+function hasValidAfter(bytes: Uint8Array, view: DataView, from: number, end: number): boolean {
+  for (let at = from + walRecordBytes; at < end; at += walRecordBytes) if (isValid(bytes, view, at)) return true;
   return false;
 }

@@ -1,6 +1,6 @@
 /**
- * Fills the table from disk at start, as a routing cache. Cuts a torn end, removes a damaged log; whatever it does not
- * accept is rebuilt from the registry.
+ * Fills the table from disk at start, as a routing cache. Truncates a torn log and removes a damaged one; the registry
+ * restores what is missing.
  */
 import { type Outcome, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -16,12 +16,12 @@ import { readWal, walRecordBytes } from './wal-record.ts';
 export type WalReplayPorts = {
   readonly files: Pick<Files, 'read' | 'truncate' | 'remove'>;
   readonly self: NodeId;
-  readonly tell: (event: AddressTableEvent) => void;
+  readonly emit: (event: AddressTableEvent) => void;
   readonly memory: TableMemory;
-  readonly log: TableWal;
+  readonly wal: TableWal;
 };
 
-/** `done` is called in the end, whatever the disk says. */
+/** Always calls `done` at the end, whatever the state of the disk. */
 export function replayWal(ports: WalReplayPorts, done: () => void): void {
   const { files, self, memory } = ports;
   const path = tableIndexPath(self);
@@ -37,7 +37,7 @@ export function replayWal(ports: WalReplayPorts, done: () => void): void {
   });
 }
 
-/** One after the other: the start of a node is no reason to read everything into memory at once. */
+/** Replays one pool after the other, so that only one log is in memory. */
 function replayPools(ports: WalReplayPorts, tables: readonly PoolTable[], at: number, done: () => void): void {
   const table = tables[at];
   if (table === undefined) return done();
@@ -45,27 +45,27 @@ function replayPools(ports: WalReplayPorts, tables: readonly PoolTable[], at: nu
 }
 
 function replayPool(ports: WalReplayPorts, table: PoolTable, done: () => void): void {
-  const { files, self, log } = ports;
+  const { files, self, wal } = ports;
   const { record } = table.pool;
   const path = walPath(record, self);
   files.read(path, (outcome) => {
     const bytes = readable(ports, path, outcome);
     if (bytes === undefined) return done();
-    const { records, verdict } = fill(ports.memory, table, bytes);
-    if (verdict === 'damaged') {
+    const { records, condition } = fill(ports.memory, table, bytes);
+    if (condition === 'damaged') {
       damaged(ports, path, `record ${records} is damaged`);
       table.clear();
       files.remove(path, () => done());
       return;
     }
     ports.memory.hashEntries(table);
-    const goodBytes = records * walRecordBytes;
+    const validBytes = records * walRecordBytes;
     const ended = (cut: Outcome<void>): void => {
-      if (cut.ok) log.markGood(record, goodBytes);
+      if (cut.ok) wal.markValid(record, validBytes);
       done();
     };
-    if (verdict === 'whole') ended(success(undefined));
-    else files.truncate(path, goodBytes, ended);
+    if (condition === 'intact') ended(success(undefined));
+    else files.truncate(path, validBytes, ended);
   });
 }
 
@@ -88,10 +88,10 @@ function readable(
 ): Uint8Array | undefined {
   if (outcome.ok) return outcome.value;
   const { code, message } = outcome.error;
-  ports.tell({ kind: 'table.damaged', file, code, reason: message });
+  ports.emit({ kind: 'table.damaged', file, code, reason: message });
   return undefined;
 }
 
-function damaged({ tell }: WalReplayPorts, file: string, reason: string): void {
-  tell({ kind: 'table.damaged', file, code: 'STORE_CORRUPT', reason });
+function damaged({ emit }: WalReplayPorts, file: string, reason: string): void {
+  emit({ kind: 'table.damaged', file, code: 'STORE_CORRUPT', reason });
 }

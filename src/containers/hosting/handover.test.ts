@@ -97,7 +97,7 @@ describe('a move', () => {
     harness.run(2);
     assert.equal(valueOf(read), null);
     assert.equal(harness.record().move, undefined);
-    assert.match(harness.record().note, /move to n2 was given up: calls have not ended within 30000 ms/);
+    assert.match(harness.record().note, /move to n2 was cancelled: the container did not drain within 30000 ms/);
     assert.equal(harness.log.isClosed, false);
   });
 

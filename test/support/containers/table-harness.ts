@@ -1,4 +1,4 @@
-/** A registry that everybody shares, and nodes with a table each, on pretend disks. */
+/** One registry, and nodes with an address table each, on simulated disks. */
 import assert from 'node:assert/strict';
 
 import { fenceOf } from '../../../src/base/fence.ts';
@@ -33,9 +33,9 @@ export const poolRecord: PoolRecord = {
 };
 
 function containerRecord(owner: NodeId | undefined, count = 1): ContainerRecord {
-  const holder = owner === undefined ? undefined : { node: owner, generation: 1 };
+  const replica = owner === undefined ? undefined : { node: owner, generation: 1 };
   return {
-    ...{ owner: holder, fence: fenceOf(1, count), opening: 'init', phase: 'serving', move: undefined },
+    ...{ owner: replica, fence: fenceOf(1, count), opening: 'init', phase: 'serving', move: undefined },
     ...{ copies: [], inSync: [], moduleVersion: 0, failures: 0, note: '' },
   };
 }
@@ -44,18 +44,18 @@ export type TableTestNode = {
   readonly table: AddressTableHost;
   readonly changes: ContainerChange[];
   readonly events: AddressTableEvent[];
-  /** What happened, in order, as short words. */
-  readonly words: string[];
-  readonly side: FakeRegistry;
+  /** Reports of the table in order, as short texts. */
+  readonly log: string[];
+  readonly registry: FakeRegistry;
   readonly ports: SimulatedPorts;
 };
 
-export type SceneOptions = {
+export type TableHarnessOptions = {
   readonly seed?: string;
   readonly names?: readonly string[];
-  /** Stands between the table and the registry. */
-  readonly wrap?: (side: FakeRegistry) => Pick<Registry, 'range' | 'watch'>;
-  /** Nodes begin cut off from the registry. */
+  /** Wraps the registry client of a table. */
+  readonly wrap?: (registry: FakeRegistry) => Pick<Registry, 'range' | 'watch'>;
+  /** Nodes start cut off from the registry. */
   readonly isCut?: () => boolean;
   readonly options?: Partial<AddressTableOptions>;
 };
@@ -63,40 +63,46 @@ export type SceneOptions = {
 export class TableHarness {
   readonly world: SimulatedWorld<TableTestNode>;
   readonly registry: FakeRegistry;
-  readonly mistakes: unknown[] = [];
+  readonly errors: unknown[] = [];
 
-  constructor(given: SceneOptions = {}) {
-    const { seed = 'table', names = ['a'], wrap = (side) => side, isCut = () => false, options = {} } = given;
+  constructor(harnessOptions: TableHarnessOptions = {}) {
+    const {
+      seed = 'table',
+      names = ['a'],
+      wrap = (registry) => registry,
+      isCut = () => false,
+      options = {},
+    } = harnessOptions;
     this.world = new SimulatedWorld<TableTestNode>({
       ...{ seed, names, rarities: false },
       boot: (ports) => {
-        const side = this.registry.connect();
-        if (isCut()) side.interrupt('NO_QUORUM');
+        const registry = this.registry.connect();
+        if (isCut()) registry.interrupt('NO_QUORUM');
         const changes: ContainerChange[] = [];
         const events: AddressTableEvent[] = [];
-        const words: string[] = [];
+        const log: string[] = [];
         const table: AddressTableHost = new AddressTableHost(
           {
-            ...{ registry: wrap(side), clock: ports.clock, files: ports.files, self: { id: node(200) } },
+            ...{ registry: wrap(registry), clock: ports.clock, files: ports.files, self: { id: node(200) } },
             emit: (event) => events.push(event),
-            onHalt: (error) => this.mistakes.push(error),
+            onHalt: (error) => this.errors.push(error),
           },
           {
             changed: (change) => {
               changes.push(change);
               const { pool, container, record, revision } = change;
-              words.push(`${pool.name}/${container} ${short(record?.owner?.node)}`);
-              // What is told is what the table says at that moment.
+              log.push(`${pool.name}/${container} ${short(record?.owner?.node)}`);
+              // A report equals the table at that moment.
               assert.equal(table.ownerOf(pool, container), record?.owner?.node);
               assert.equal(table.versionOf(pool, container), record === undefined ? 0 : revision);
             },
-            confirmed: () => words.push('confirmed'),
-            poolChanged: (pool, isGone) => words.push(`${pool.name} ${isGone ? 'gone' : 'is'} ${pool.record.major}`),
+            confirmed: () => log.push('confirmed'),
+            poolChanged: (pool, isGone) => log.push(`${pool.name} ${isGone ? 'gone' : 'is'} ${pool.record.major}`),
           },
           options,
         );
         table.start();
-        return { table, changes, events, words, side, ports };
+        return { table, changes, events, log, registry, ports };
       },
     });
     const clock: Clock = {
@@ -115,13 +121,13 @@ export class TableHarness {
 
   run(forMs: number): void {
     this.world.advance(forMs);
-    assert.deepEqual(this.mistakes, []);
+    assert.deepEqual(this.errors, []);
   }
 
   at(name = 'a'): TableTestNode {
-    const tabled = this.world.program(name);
-    assert.ok(tabled !== undefined, `${name} is down`);
-    return tabled;
+    const program = this.world.program(name);
+    assert.ok(program !== undefined, `${name} is down`);
+    return program;
   }
 
   get table(): AddressTableHost {
@@ -134,14 +140,14 @@ export class TableHarness {
     return pool;
   }
 
-  /** Together in one transaction; the revision of it. */
+  /** Puts all keys in one transaction; returns its revision. */
   put(...ops: readonly RegistryOp[]): number {
     this.registry.transact({ compare: [], then: ops, otherwise: [] }, {}, (outcome) => assert.ok(outcome.ok));
     return this.registry.keyspace.revision;
   }
 
-  /** A pool with an owner for each of its containers, in turn. */
-  makePool(name: string, record: Partial<PoolRecord> = {}, owners: readonly NodeId[] = [node(1), node(2)]): void {
+  /** Creates a pool and assigns the owners to its containers in turn. */
+  createPool(name: string, record: Partial<PoolRecord> = {}, owners: readonly NodeId[] = [node(1), node(2)]): void {
     const whole = { ...poolRecord, ...record };
     this.put(putPool(name, whole), ...owners.map((owner, index) => putNumber(owner, index + 1)));
     for (let container = 0; container < whole.containers; container++) {
@@ -163,7 +169,7 @@ export class TableHarness {
   crash(power: 'kept' | 'lost' = 'lost', name = 'a'): void {
     const { table } = this.at(name);
     this.world.crash(name, power);
-    // The shared registry knows nothing of crashes and would go on telling the one that is gone.
+    // The shared registry knows nothing of crashes and would go on notifying the crashed node.
     table.stop();
   }
 
@@ -195,9 +201,9 @@ function short(id: NodeId | undefined): string {
   return id === undefined ? '-' : String(Number.parseInt(id.slice(0, 2), 16));
 }
 
-/** Calls so many times, every few milliseconds; the result says how often it has been. */
+/** Calls `run` that many times at an interval; returns a function that counts the calls. */
 export function setEvery(
-  scene: TableHarness,
+  harness: TableHarness,
   everyMs: number,
   times: number,
   run: (round: number) => void,
@@ -207,7 +213,7 @@ export function setEvery(
     if (done === times) return;
     run(done);
     done += 1;
-    scene.world.timeline.after(everyMs, next);
+    harness.world.timeline.after(everyMs, next);
   };
   next();
   return () => done;

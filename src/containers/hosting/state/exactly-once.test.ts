@@ -8,7 +8,7 @@ import { hostingLimits, type HostingLimits } from '../../hosting-limits.ts';
 import { ExactlyOnce } from './exactly-once.ts';
 
 /** The dedup state in memory, and its rows on a disk. */
-class Kept {
+class DedupHarness {
   readonly disk = new Map<string, Uint8Array>();
   readonly limits: HostingLimits;
   once: ExactlyOnce;
@@ -53,123 +53,123 @@ function idOf(counter: number, session: string): CallId {
 
 for (const isReloaded of [false, true]) {
   describe(isReloaded ? 'a remembered call, after a move' : 'a remembered call', () => {
-    const after = (kept: Kept): Kept => {
-      if (isReloaded) kept.reload();
-      return kept;
+    const after = (dedup: DedupHarness): DedupHarness => {
+      if (isReloaded) dedup.reload();
+      return dedup;
     };
 
     it('gets the same result again', () => {
-      const kept = new Kept();
-      kept.keep(3);
+      const dedup = new DedupHarness();
+      dedup.keep(3);
       const rows: StoreWrite[] = [];
       const error = new RemusterError('PRECONDITION', 'closed');
-      kept.once.record({ id: idOf(4, 's'), lowestPending: 0, remainingMs: 0 }, { error }, 0, rows);
-      for (const { key, value } of rows) kept.disk.set(key, value as Uint8Array);
-      after(kept);
-      assert.deepEqual([kept.sent(3), kept.sent(4), kept.sent(5)], ['result 3', 'PRECONDITION', 'runs']);
-      assert.equal(kept.sent(3, 'another'), 'runs');
+      dedup.once.record({ id: idOf(4, 's'), lowestPending: 0, remainingMs: 0 }, { error }, 0, rows);
+      for (const { key, value } of rows) dedup.disk.set(key, value as Uint8Array);
+      after(dedup);
+      assert.deepEqual([dedup.sent(3), dedup.sent(4), dedup.sent(5)], ['result 3', 'PRECONDITION', 'runs']);
+      assert.equal(dedup.sent(3, 'another'), 'runs');
     });
 
     it('is dropped below the lowest pending call, and never runs again', () => {
-      const kept = new Kept();
-      for (const counter of [1, 2, 3]) kept.keep(counter);
-      kept.keep(5, { lowestPending: 3 });
-      after(kept);
+      const dedup = new DedupHarness();
+      for (const counter of [1, 2, 3]) dedup.keep(counter);
+      dedup.keep(5, { lowestPending: 3 });
+      after(dedup);
       assert.deepEqual(
-        [1, 2, 3, 4, 5].map((counter) => kept.sent(counter)),
+        [1, 2, 3, 4, 5].map((counter) => dedup.sent(counter)),
         ['PRECONDITION', 'PRECONDITION', 'result 3', 'runs', 'result 5'],
       );
-      for (let counter = 6; counter <= 100; counter++) kept.keep(counter, { lowestPending: counter - 2 });
-      after(kept);
+      for (let counter = 6; counter <= 100; counter++) dedup.keep(counter, { lowestPending: counter - 2 });
+      after(dedup);
       assert.deepEqual(
-        [97, 98, 99, 100, 101].map((counter) => kept.sent(counter)),
+        [97, 98, 99, 100, 101].map((counter) => dedup.sent(counter)),
         ['PRECONDITION', 'result 98', 'result 99', 'result 100', 'runs'],
       );
-      assert.equal(kept.disk.size, 3, 'rows are reused');
+      assert.equal(dedup.disk.size, 3, 'rows are reused');
     });
 
     it('is dropped even if counters arrived out of order', () => {
-      const kept = new Kept();
-      for (const counter of [10, 5, 11]) kept.keep(counter);
-      kept.keep(12, { lowestPending: 6 });
-      assert.equal(kept.sent(5), 'PRECONDITION');
-      kept.keep(13, { lowestPending: 13 });
-      after(kept);
-      assert.equal(kept.sent(11), 'PRECONDITION');
-      assert.equal(kept.sent(13), 'result 13');
-      for (let counter = 14; counter <= 50; counter++) kept.keep(counter, { lowestPending: counter });
-      assert.equal(kept.disk.size, 4, 'rows are reused');
+      const dedup = new DedupHarness();
+      for (const counter of [10, 5, 11]) dedup.keep(counter);
+      dedup.keep(12, { lowestPending: 6 });
+      assert.equal(dedup.sent(5), 'PRECONDITION');
+      dedup.keep(13, { lowestPending: 13 });
+      after(dedup);
+      assert.equal(dedup.sent(11), 'PRECONDITION');
+      assert.equal(dedup.sent(13), 'result 13');
+      for (let counter = 14; counter <= 50; counter++) dedup.keep(counter, { lowestPending: counter });
+      assert.equal(dedup.disk.size, 4, 'rows are reused');
     });
 
     it('loses its result beyond the bound, but not the fact that it ran', () => {
-      const kept = new Kept({ dedupResultsMax: 3, evictedResultsMax: 2 });
-      for (let counter = 1; counter <= 5; counter++) kept.keep(counter * 2);
-      after(kept);
+      const dedup = new DedupHarness({ dedupResultsMax: 3, evictedResultsMax: 2 });
+      for (let counter = 1; counter <= 5; counter++) dedup.keep(counter * 2);
+      after(dedup);
       assert.deepEqual(
-        [2, 3, 4, 5, 6, 8, 10].map((counter) => kept.sent(counter)),
+        [2, 3, 4, 5, 6, 8, 10].map((counter) => dedup.sent(counter)),
         ['PRECONDITION', 'runs', 'PRECONDITION', 'runs', 'result 6', 'result 8', 'result 10'],
       );
-      for (let counter = 6; counter <= 9; counter++) kept.keep(counter * 2);
-      after(kept);
-      assert.equal(kept.sent(3), 'PRECONDITION', 'beyond that bound the floor rises');
-      assert.ok(kept.disk.size <= 6, 'and one row for reuse');
+      for (let counter = 6; counter <= 9; counter++) dedup.keep(counter * 2);
+      after(dedup);
+      assert.equal(dedup.sent(3), 'PRECONDITION', 'beyond that bound the floor rises');
+      assert.ok(dedup.disk.size <= 6, 'and one row for reuse');
     });
 
     it('is bounded in bytes over all sessions', () => {
-      const kept = new Kept({ dedupBytesMax: 100 });
-      for (let counter = 1; counter <= 5; counter++) kept.keep(counter, { session: `s${counter}`, bytes: 30 });
-      assert.ok(kept.once.bytes <= 100);
-      after(kept);
-      assert.ok(kept.once.bytes <= 100);
-      assert.deepEqual([kept.sent(1, 's1'), kept.sent(5, 's5')], ['PRECONDITION', 'result 5']);
-      kept.keep(6, { session: 's6', bytes: 500 });
-      assert.equal(kept.sent(6, 's6'), 'result 6', 'the newest result is kept, however large it is');
+      const dedup = new DedupHarness({ dedupBytesMax: 100 });
+      for (let counter = 1; counter <= 5; counter++) dedup.keep(counter, { session: `s${counter}`, bytes: 30 });
+      assert.ok(dedup.once.bytes <= 100);
+      after(dedup);
+      assert.ok(dedup.once.bytes <= 100);
+      assert.deepEqual([dedup.sent(1, 's1'), dedup.sent(5, 's5')], ['PRECONDITION', 'result 5']);
+      dedup.keep(6, { session: 's6', bytes: 500 });
+      assert.equal(dedup.sent(6, 's6'), 'result 6', 'the newest result is dedup, however large it is');
     });
   });
 }
 
 it('exactly-once drops a session only when none of its calls can be retried', () => {
-  const kept = new Kept({ sessionsMax: 2, sessionKeepMs: 1_000 });
-  kept.keep(1, { session: 'a', nowMs: 0 });
-  kept.keep(1, { session: 'b', nowMs: 1_500 });
-  assert.equal(kept.sent(1, 'c', 1_600), 'CAPACITY');
-  assert.equal(kept.sent(1, 'a', 1_600), 'result 1');
-  assert.equal(kept.sent(1, 'c', 2_000), 'runs');
-  kept.keep(1, { session: 'c', nowMs: 2_000 });
-  assert.equal(kept.once.sessions, 2);
-  assert.deepEqual([...kept.disk.keys()].toSorted(), ['ob/1/0', 'oc/1/0']);
+  const dedup = new DedupHarness({ sessionsMax: 2, sessionKeepMs: 1_000 });
+  dedup.keep(1, { session: 'a', nowMs: 0 });
+  dedup.keep(1, { session: 'b', nowMs: 1_500 });
+  assert.equal(dedup.sent(1, 'c', 1_600), 'CAPACITY');
+  assert.equal(dedup.sent(1, 'a', 1_600), 'result 1');
+  assert.equal(dedup.sent(1, 'c', 2_000), 'runs');
+  dedup.keep(1, { session: 'c', nowMs: 2_000 });
+  assert.equal(dedup.once.sessions, 2);
+  assert.deepEqual([...dedup.disk.keys()].toSorted(), ['ob/1/0', 'oc/1/0']);
 });
 
 it('exactly-once keeps the rows of a dropped session that has returned', () => {
-  const kept = new Kept({ sessionsMax: 1, sessionKeepMs: 1_000 });
-  kept.keep(1, { session: 'a', nowMs: 0 });
-  assert.equal(kept.sent(1, 'b', 5_000), 'runs');
-  kept.keep(2, { session: 'a', nowMs: 5_000 });
-  kept.keep(3, { session: 'a', nowMs: 5_000 });
-  kept.reload();
-  assert.deepEqual([kept.sent(2, 'a'), kept.sent(3, 'a')], ['result 2', 'result 3']);
+  const dedup = new DedupHarness({ sessionsMax: 1, sessionKeepMs: 1_000 });
+  dedup.keep(1, { session: 'a', nowMs: 0 });
+  assert.equal(dedup.sent(1, 'b', 5_000), 'runs');
+  dedup.keep(2, { session: 'a', nowMs: 5_000 });
+  dedup.keep(3, { session: 'a', nowMs: 5_000 });
+  dedup.reload();
+  assert.deepEqual([dedup.sent(2, 'a'), dedup.sent(3, 'a')], ['result 2', 'result 3']);
 });
 
 it('exactly-once keeps few unused rows', () => {
-  const kept = new Kept();
-  for (let counter = 1; counter <= 1_000; counter++) kept.keep(counter);
-  assert.equal(kept.disk.size, 1_000);
-  for (let counter = 1_001; counter <= 1_020; counter++) kept.keep(counter, { lowestPending: counter });
-  assert.ok(kept.disk.size < 200, `${kept.disk.size} rows`);
-  kept.reload();
-  assert.deepEqual([kept.sent(1_019), kept.sent(1_020), kept.sent(1_021)], ['PRECONDITION', 'result 252', 'runs']);
+  const dedup = new DedupHarness();
+  for (let counter = 1; counter <= 1_000; counter++) dedup.keep(counter);
+  assert.equal(dedup.disk.size, 1_000);
+  for (let counter = 1_001; counter <= 1_020; counter++) dedup.keep(counter, { lowestPending: counter });
+  assert.ok(dedup.disk.size < 200, `${dedup.disk.size} rows`);
+  dedup.reload();
+  assert.deepEqual([dedup.sent(1_019), dedup.sent(1_020), dedup.sent(1_021)], ['PRECONDITION', 'result 252', 'runs']);
 });
 
 it('exactly-once keeps every session for a while after a move', () => {
-  const kept = new Kept({ sessionsMax: 1, sessionKeepMs: 1_000 });
-  kept.keep(1, { session: 'a', nowMs: 0 });
-  kept.reload(50_000);
-  assert.equal(kept.sent(1, 'b', 50_900), 'CAPACITY');
-  assert.equal(kept.sent(1, 'b', 51_000), 'runs');
+  const dedup = new DedupHarness({ sessionsMax: 1, sessionKeepMs: 1_000 });
+  dedup.keep(1, { session: 'a', nowMs: 0 });
+  dedup.reload(50_000);
+  assert.equal(dedup.sent(1, 'b', 50_900), 'CAPACITY');
+  assert.equal(dedup.sent(1, 'b', 51_000), 'runs');
 });
 
 it('exactly-once refuses rows that it has not written', () => {
-  const { once } = new Kept();
-  assert.throws(() => once.load('os/1/07', new Uint8Array([1, 0]), 0), /cannot be read/);
-  assert.throws(() => once.load('os/1/7', new Uint8Array([1, 0]), 0), /cannot be read/);
+  const { once } = new DedupHarness();
+  assert.throws(() => once.load('os/1/07', new Uint8Array([1, 0]), 0), /cannot be decoded/);
+  assert.throws(() => once.load('os/1/7', new Uint8Array([1, 0]), 0), /cannot be decoded/);
 });
