@@ -11,7 +11,7 @@ function idleCluster(nodes: number): SimulatedWorld<SimulatedNode> {
   const world: SimulatedWorld<SimulatedNode> = new SimulatedWorld<SimulatedNode>({
     seed: 'bench',
     names,
-    rarities: false,
+    failpoints: false,
     boot: (ports, context) =>
       bootSimulatedNode(ports, context, { join: [{ host: world.host('n1').address, port: simulatedPort }] }),
   });

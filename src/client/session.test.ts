@@ -21,7 +21,7 @@ function nodeAndClient(): { world: SimulatedWorld<Client>; session: ClusterSessi
   const world = new SimulatedWorld<Client>({
     seed: 'client',
     names: ['node', 'client'],
-    rarities: false,
+    failpoints: false,
     boot: (ports, { name, index, host, random, log }) => {
       const id = nodeIdFrom(new Uint8Array(16).fill(index));
       const roles = index === 0 ? (['worker'] as const) : (['client'] as const);

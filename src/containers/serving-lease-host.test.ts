@@ -52,7 +52,7 @@ class Scene {
 
   constructor(seed: string, names: readonly string[] = ['m1', 'm2', 'w']) {
     this.world = new SimulatedWorld<Program>({
-      ...{ seed, names, rarities: false },
+      ...{ seed, names, failpoints: false },
       boot: (ports, { name, host, index, boots, random }) => {
         const roles = name === 'w' ? (['worker'] as const) : (['manager'] as const);
         const identity: Identity = { id: idOf(index), name, host, port: 7400, generation: boots, roles, dc: 'x' };

@@ -25,7 +25,7 @@ class Scene {
     this.#world = new SimulatedWorld<SimulatedNode>({
       seed: 'control routes',
       names: members,
-      rarities: false,
+      failpoints: false,
       boot: (ports, context) =>
         bootSimulatedNode(ports, context, {
           join,

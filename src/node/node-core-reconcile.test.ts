@@ -11,7 +11,7 @@ test('a node stays in mode joining, and emits reconcile.failed, until its addres
   const waiting: (() => void)[] = [];
   let isHeld = true;
   const world = new SimulatedWorld<SimulatedNode>({
-    ...{ seed: 'reconcile', names: ['n1'], rarities: false },
+    ...{ seed: 'reconcile', names: ['n1'], failpoints: false },
     boot: (ports, context) => {
       const { files } = ports;
       const list: typeof files.list = (directory, done) => {

@@ -18,7 +18,7 @@ class Cluster {
 
   constructor() {
     this.world = new SimulatedWorld<SimulatedNode>({
-      ...{ seed: 'stopping', names, rarities: false, sink: undefined },
+      ...{ seed: 'stopping', names, failpoints: false, sink: undefined },
       boot: (ports, context) =>
         bootSimulatedNode(ports, context, {
           join: managers.map((name) => simulatedAddress(this.world, name)),

@@ -66,7 +66,7 @@ function observedClock(inner: Clock, pending: Set<object>): Clock {
 }
 
 function clusterOf(names: readonly string[], seed = 'core'): SimulatedWorld<Program> {
-  const world = new SimulatedWorld<Program>({ seed, names, boot, rarities: false });
+  const world = new SimulatedWorld<Program>({ seed, names, boot, failpoints: false });
   world.watch((event) => {
     if (event.kind === 'threw') throw event.error;
   });

@@ -50,7 +50,7 @@ function startWorld(
   const world: SimulatedWorld<RegistryNode> = new SimulatedWorld<RegistryNode>({
     seed,
     names,
-    rarities: false,
+    failpoints: false,
     boot: (ports, context) => boot(ports, context, peersOf(world), keyspace),
   });
   world.watch((event) => {

@@ -12,14 +12,14 @@ function states(cluster: SimulatedCluster, name: string): string {
 
 const minute = 60_000;
 
-it('starts a cluster whose nodes know each other', async () => {
+it('a simulated cluster starts nodes that know each other', async () => {
   const cluster = simulateCluster({ nodes: 3 });
   await cluster.advance(10_000);
   assert.equal(cluster.nowMs(), 10_000);
   for (const name of cluster.names) assert.equal(states(cluster, name), 'n1 alive, n2 alive, n3 alive');
 });
 
-it('kills and restarts a node', async () => {
+it('a simulated node can be killed and restarted', async () => {
   const cluster = simulateCluster({ nodes: 3 });
   await cluster.advance(10_000);
   cluster.kill('n2');
@@ -33,7 +33,7 @@ it('kills and restarts a node', async () => {
   assert.equal(cluster.members('n1').find(({ name }) => name === 'n2')?.generation, 2);
 });
 
-it('parts the cluster and heals it', async () => {
+it('a simulated cluster can be partitioned and healed', async () => {
   const cluster = simulateCluster({ nodes: 4, seed: 'parted' });
   await cluster.advance(10_000);
   cluster.partition(['n1', 'n2']);
@@ -45,7 +45,7 @@ it('parts the cluster and heals it', async () => {
   for (const name of cluster.names) assert.equal(states(cluster, name), 'n1 alive, n2 alive, n3 alive, n4 alive');
 });
 
-it('loses power and pauses', async () => {
+it('a simulated node can lose power, and can be paused', async () => {
   const cluster = simulateCluster({ nodes: 3 });
   await cluster.advance(10_000);
   cluster.losePower('n3');
@@ -57,7 +57,7 @@ it('loses power and pauses', async () => {
   assert.equal(states(cluster, 'n1'), 'n1 alive, n2 alive, n3 alive');
 });
 
-it('is the same run for the same seed, and tells what happened', async () => {
+it('a simulated cluster gives the same log for the same seed', async () => {
   const run = async (seed: number): Promise<string[]> => {
     const lines: string[] = [];
     const cluster = simulateCluster({ nodes: 5, seed, onLine: (line) => lines.push(line) });
@@ -73,7 +73,7 @@ it('is the same run for the same seed, and tells what happened', async () => {
   assert.ok(first.some((line) => /n1 +process killed/.test(line)));
 });
 
-it('lets promises of the test settle while time passes', async () => {
+it('promises of the test settle while virtual time passes', async () => {
   const cluster = simulateCluster();
   let turns = 0;
   const spinning = (async () => {
@@ -87,9 +87,9 @@ it('lets promises of the test settle while time passes', async () => {
   assert.ok(turns > 1);
 });
 
-it('knows only its own nodes', () => {
+it('the controls of a simulated cluster reject the name of an unknown node', () => {
   const cluster = simulateCluster();
-  for (const act of [() => cluster.kill('n9'), () => cluster.members('x'), () => cluster.partition(['n1', 'y'])]) {
-    assert.throws(act, { code: 'BAD_ARGUMENT' });
+  for (const action of [() => cluster.kill('n9'), () => cluster.members('x'), () => cluster.partition(['n1', 'y'])]) {
+    assert.throws(action, { code: 'BAD_ARGUMENT' });
   }
 });

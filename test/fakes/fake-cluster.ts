@@ -61,7 +61,7 @@ export class FakeCluster {
     this.world = new SimulatedWorld<Client>({
       seed: 'client',
       names: [...this.names, 'client'],
-      rarities: false,
+      failpoints: false,
       boot: (ports, { name, index, host, boots }) => {
         const id = nodeIdFrom(new Uint8Array(16).fill(index));
         const roles = name === 'client' ? (['client'] as const) : (['worker'] as const);

@@ -22,7 +22,7 @@ function cluster(names: readonly string[]): SimulatedWorld<Program> {
   const world = new SimulatedWorld<Program>({
     seed: 'routes',
     names,
-    rarities: false,
+    failpoints: false,
     boot: (ports, { name, index, host, random, log }) => {
       const id = nodeIdFrom(new Uint8Array(16).fill(index));
       const identity: Identity = { id, name, host, port: 1, generation: 1, roles: ['worker'], dc: `dc${index}` };

@@ -30,7 +30,7 @@ const boot: Boot<Program> = (ports, { name, index, host }) => {
 };
 
 function pair(): { world: SimulatedWorld<Program>; a: Program; b: Program; exchange: () => string } {
-  const world = new SimulatedWorld<Program>({ seed: 'chaos', names: ['a', 'b'], boot, rarities: false });
+  const world = new SimulatedWorld<Program>({ seed: 'chaos', names: ['a', 'b'], boot, failpoints: false });
   world.startAll();
   const a = world.program('a') as Program;
   const b = world.program('b') as Program;

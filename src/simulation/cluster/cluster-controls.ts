@@ -1,4 +1,7 @@
-/** What a user's test can do to a simulated cluster and see of it: kill, partition, pause, advance, members. */
+/**
+ * Public controls of a simulated cluster for users' tests: kill, partition, pause, advance, members. Rejects the name
+ * of an unknown node with BAD_ARGUMENT.
+ */
 import { RemusterError } from '../../base/errors.ts';
 import { parseOptionDuration } from '../../node/options/option-types.ts';
 import type { MemberRow } from '../../node/membership/member-rows.ts';
@@ -7,29 +10,29 @@ import type { SimulatedWorld } from '../world/simulated-world.ts';
 
 export type ClusterControls = {
   readonly names: readonly string[];
-  /** Virtual milliseconds since the beginning. */
+  /** Virtual milliseconds since the start. */
   readonly nowMs: () => number;
-  /** Lets virtual time pass: milliseconds, or a text such as '5s'. Promises of the test that depend on it settle meanwhile. */
+  /** Advances virtual time by milliseconds or a duration such as '5s'. Promises that depend on it settle meanwhile. */
   readonly advance: (duration: number | string) => Promise<void>;
-  /** Ends the process at once; its disk stays as it is, its host refuses connections. */
+  /** Kills the process; its disk keeps everything, its host refuses connections. */
   readonly kill: (name: string) => void;
-  /** Ends the host at once; what was not synced is lost, and nobody refuses anything. */
+  /** Cuts the power of the host; unsynced data is lost, and connections time out. */
   readonly losePower: (name: string) => void;
-  /** Starts a node that is down, on the disk it had. */
+  /** Starts a node that is down, with its disk. */
   readonly restart: (name: string) => void;
-  /** The process stands still while the world goes on. */
+  /** Pauses the process while virtual time goes on. */
   readonly pause: (name: string, durationMs: number) => void;
-  /** Groups that hear nobody outside; nodes that are in no group are a group of their own. */
+  /** Groups that exchange no messages; the nodes in no group form one more group. */
   readonly partition: (...groups: readonly (readonly string[])[]) => void;
-  /** Links, disks and clocks are well again; who is down stays down. */
+  /** Ends all faults of links, disks and clocks; a node that is down stays down. */
   readonly heal: () => void;
-  /** What that node believes about all nodes, itself included. */
+  /** The view of that node of all members, itself included. */
   readonly members: (name: string) => readonly MemberRow[];
   /** The last lines of the event log. */
   readonly lastLines: (count?: number) => readonly string[];
 };
 
-const linesTold = 50;
+const lastLinesDefault = 50;
 
 export function createClusterControls(
   world: SimulatedWorld<SimulatedNode>,
@@ -39,32 +42,32 @@ export function createClusterControls(
   return {
     names,
     nowMs: () => world.timeline.nowMs,
-    advance: (duration) => advance(parseOptionDuration(duration) ?? refuse(duration)),
-    kill: (name) => world.crash(known(names, name), 'kept'),
-    losePower: (name) => world.crash(known(names, name), 'lost'),
+    advance: (duration) => advance(parseOptionDuration(duration) ?? rejectDuration(duration)),
+    kill: (name) => world.crash(checkName(names, name), 'kept'),
+    losePower: (name) => world.crash(checkName(names, name), 'lost'),
     restart: (name) => {
-      if (world.isUp(known(names, name))) throw new RemusterError('BAD_ARGUMENT', `${name} is already running`);
+      if (world.isUp(checkName(names, name))) throw new RemusterError('BAD_ARGUMENT', `${name} is already running`);
       world.start(name);
     },
-    pause: (name, durationMs) => world.pauseNode(known(names, name), durationMs),
+    pause: (name, durationMs) => world.pauseNode(checkName(names, name), durationMs),
     partition: (...groups) => {
       const rest = names.filter((name) => !groups.some((group) => group.includes(name)));
       const all = rest.length > 0 ? [...groups, rest] : groups;
-      for (const name of all.flat()) known(names, name);
+      for (const name of all.flat()) checkName(names, name);
       world.partition(all);
     },
     heal: () => world.heal(),
-    members: (name) => world.program(known(names, name))?.core?.members() ?? [],
-    lastLines: (count = linesTold) => world.log.last(count),
+    members: (name) => world.program(checkName(names, name))?.core?.members() ?? [],
+    lastLines: (count = lastLinesDefault) => world.log.last(count),
   };
 }
 
-function refuse(duration: number | string): never {
-  throw new RemusterError('BAD_ARGUMENT', `"${duration}" is no duration such as 500 or 5s`);
+function rejectDuration(duration: number | string): never {
+  throw new RemusterError('BAD_ARGUMENT', `"${duration}" is not a duration: write milliseconds or a text such as '5s'`);
 }
 
-function known(names: readonly string[], name: string): string {
+function checkName(names: readonly string[], name: string): string {
   if (!names.includes(name))
-    throw new RemusterError('BAD_ARGUMENT', `there is no node ${name}, only ${names.join(' ')}`);
+    throw new RemusterError('BAD_ARGUMENT', `there is no node ${name}: the nodes are ${names.join(', ')}`);
   return name;
 }

@@ -1,4 +1,7 @@
-/** Knows the newest container records that any manager has applied, at each instant. For checkers and test helpers. */
+/**
+ * Knows the newest container records that any manager has applied, at each instant. For checkers and test helpers; no
+ * node sees it.
+ */
 import { keyRanges, parseClusterKey } from '../../registry/cluster-keys.ts';
 import { type ContainerRecord, readContainer, readPool } from '../../placement/state/container-records.ts';
 import type { Keyspace } from '../../registry/keyspace/keyspace.ts';
@@ -10,19 +13,19 @@ export type ContainerLabel = { readonly pool: string; readonly container: number
 
 export type RegistryOracleEvents = {
   readonly changed?: (name: ContainerLabel, record: ContainerRecord | undefined) => void;
-  /** There is no such pool any more. */
+  /** The pool was deleted. */
   readonly poolEnded?: (pool: string) => void;
-  /** What to call a pool; its name if left out. */
+  /** The label of a pool in events; its name if left out. */
   readonly labelOf?: (name: string, params: unknown) => string;
 };
 
-type Placed = { readonly name: ContainerLabel; readonly record: ContainerRecord };
+type PlacedContainer = { readonly name: ContainerLabel; readonly record: ContainerRecord };
 
 export class RegistryOracle {
   readonly #events: RegistryOracleEvents;
-  readonly #placed = new Map<string, Placed>();
+  readonly #placed = new Map<string, PlacedContainer>();
   readonly #majors = new Map<string, number>();
-  /** By name: what the pool that has it now is called here. */
+  /** Label of the pool that has the name now, by name. */
   readonly #labels = new Map<string, string>();
   #next = 1;
 
@@ -30,28 +33,28 @@ export class RegistryOracle {
     this.#events = events;
   }
 
-  /** A manager has started. */
+  /** Call it for the replica of each manager that starts. */
   watch(replica: RegistryReplica): void {
-    const look = (): void => this.#look(replica.keyspace);
-    replica.observe({ changed: look, replaced: look, granted: () => undefined, ended: look });
-    look();
+    const update = (): void => this.#update(replica.keyspace);
+    replica.observe({ changed: update, replaced: update, granted: () => undefined, ended: update });
+    update();
   }
 
   record(name: ContainerLabel): ContainerRecord | undefined {
-    return this.#placed.get(print(name))?.record;
+    return this.#placed.get(labelText(name))?.record;
   }
 
-  /** The number of that pool, as long as it exists. */
+  /** Major number of the pool while it exists. */
   majorOf(pool: string): number | undefined {
     return this.#majors.get(pool);
   }
 
-  /** All containers of which there is a record. */
+  /** All containers with a record. */
   containers(): readonly ContainerLabel[] {
     return [...this.#placed.values()].map(({ name }) => name);
   }
 
-  #look(keyspace: Keyspace): void {
+  #update(keyspace: Keyspace): void {
     while (keyspace.revision >= this.#next) {
       const part = keyspace.changesFrom(keyRanges.containers, this.#next);
       if (part.kind === 'compacted') return this.#readAll(keyspace);
@@ -65,21 +68,21 @@ export class RegistryOracle {
     }
   }
 
-  /** Pools stand before their containers. */
+  /** The key of a pool comes before those of its containers. */
   #readAll(keyspace: Keyspace): void {
     const { entries } = keyspace.range(keyRanges.containers, entriesMax);
-    const pools = new Set(entries.map(({ key }) => poolIn(key)));
+    const pools = new Set(entries.map(({ key }) => poolOfKey(key)));
     for (const pool of [...this.#labels.keys()]) if (!pools.has(pool)) this.#setPool(pool, undefined);
     const before = new Map(this.#placed);
     for (const { key, value } of entries) {
       const name = this.#set(key, value);
-      if (name !== undefined) before.delete(print(name));
+      if (name !== undefined) before.delete(labelText(name));
     }
     for (const { name } of before.values()) this.#setContainer(name, undefined);
     this.#next = keyspace.revision + 1;
   }
 
-  /** The container that it is about. */
+  /** Returns the container that the key belongs to. */
   #set(key: string, value: Uint8Array | undefined): ContainerLabel | undefined {
     const parsed = parseClusterKey(key);
     if (parsed?.kind === 'pool') this.#setPool(parsed.pool, value);
@@ -90,8 +93,8 @@ export class RegistryOracle {
   }
 
   #setContainer(name: ContainerLabel, record: ContainerRecord | undefined): void {
-    if (record === undefined) this.#placed.delete(print(name));
-    else this.#placed.set(print(name), { name, record });
+    if (record === undefined) this.#placed.delete(labelText(name));
+    else this.#placed.set(labelText(name), { name, record });
     this.#events.changed?.(name, record);
   }
 
@@ -110,11 +113,11 @@ export class RegistryOracle {
   }
 }
 
-function print({ pool, container }: ContainerLabel): string {
+function labelText({ pool, container }: ContainerLabel): string {
   return `${pool}/${container}`;
 }
 
-function poolIn(key: string): string | undefined {
+function poolOfKey(key: string): string | undefined {
   const parsed = parseClusterKey(key);
   return parsed?.kind === 'pool' ? parsed.pool : undefined;
 }

@@ -14,24 +14,24 @@ import type { TimeDriver } from './time-driver.ts';
 import type { SimulatedWorld } from '../world/simulated-world.ts';
 
 const timeoutMsDefault = 30_000;
-const againMs = 50;
+const retryMs = 50;
 
 export class SimulatedCaller {
   readonly #world: SimulatedWorld<SimulatedNode>;
   readonly #driver: TimeDriver;
   readonly #open = new Set<number>();
-  readonly #stopped = new Set<(node: string) => void>();
+  readonly #onNodeStopped = new Set<(node: string) => void>();
   #counter = 0;
 
   constructor(world: SimulatedWorld<SimulatedNode>, driver: TimeDriver) {
     this.#world = world;
     this.#driver = driver;
     world.watch((event) => {
-      if (event.kind === 'stopped') for (const tell of [...this.#stopped]) tell(event.node);
+      if (event.kind === 'stopped') for (const notify of [...this.#onNodeStopped]) notify(event.node);
     });
   }
 
-  /** Through that node only, if one is named. */
+  /** Only through the node `through` if it is given. */
   call(call: HandleCall, options: CallOptions, through?: string): Promise<unknown> {
     return this.#driver.runDuring(async () => {
       const counter = ++this.#counter;
@@ -45,28 +45,36 @@ export class SimulatedCaller {
   }
 
   #callUntilDone(
-    call: HandleCall,
+    handleCall: HandleCall,
     { callId, signal, timeoutMs = timeoutMsDefault, retryTimeoutMs }: CallOptions,
     counter: number,
     through: string | undefined,
   ): Promise<CallResult> {
     signal?.throwIfAborted();
-    const { pool, method, route } = call;
+    const { pool, method, route } = handleCall;
     const id: CallId = callId === undefined ? { session: 'test', generation: 1, counter } : callIdOf(callId);
     const lowestPending = callId === undefined ? Math.min(...this.#open) : 0;
-    const wanted = { pool, method, route, id, lowestPending, retryTimeoutMs, args: encodeValue(call.args).slice() };
+    const routed = {
+      pool,
+      method,
+      route,
+      id,
+      lowestPending,
+      retryTimeoutMs,
+      args: encodeValue(handleCall.args).slice(),
+    };
     return new Promise((resolve, reject) => {
-      const errand = new RetryingCall(this.#world, wanted, timeoutMs, through, (outcome) => {
-        this.#stopped.delete(stopped);
+      const call = new RetryingCall(this.#world, routed, timeoutMs, through, (outcome) => {
+        this.#onNodeStopped.delete(stopped);
         signal?.removeEventListener('abort', abort);
         if (outcome.ok) resolve(outcome.value);
         else reject(outcome.error);
       });
-      const stopped = (node: string): void => errand.stopped(node);
-      const abort = (): void => errand.end({ ok: false, error: new RemusterError('CANCELLED') });
-      this.#stopped.add(stopped);
+      const stopped = (node: string): void => call.onNodeStopped(node);
+      const abort = (): void => call.end({ ok: false, error: new RemusterError('CANCELLED') });
+      this.#onNodeStopped.add(stopped);
       signal?.addEventListener('abort', abort, { once: true });
-      errand.send();
+      call.send();
     });
   }
 
@@ -76,9 +84,9 @@ export class SimulatedCaller {
     return result.parts.map((part) => (part.ok ? decodeValue(part.value) : undefined));
   }
 
-  /** Time passes also while the next item is waited for. */
-  async *#itemsOf(flow: AsyncIterable<Uint8Array>): AsyncGenerator {
-    const items = flow[Symbol.asyncIterator]();
+  /** Virtual time also passes while the application waits for the next item. */
+  async *#itemsOf(stream: AsyncIterable<Uint8Array>): AsyncGenerator {
+    const items = stream[Symbol.asyncIterator]();
     for (;;) {
       const { value, done } = await this.#driver.runDuring(() => items.next());
       if (done === true) return;
@@ -89,7 +97,7 @@ export class SimulatedCaller {
 
 class RetryingCall {
   readonly #world: SimulatedWorld<SimulatedNode>;
-  readonly #wanted: Omit<RoutedCall, 'timeoutMs'>;
+  readonly #call: Omit<RoutedCall, 'timeoutMs'>;
   readonly #through: string | undefined;
   readonly #done: (outcome: Outcome<CallResult>) => void;
   readonly #deadlineMs: number;
@@ -98,13 +106,13 @@ class RetryingCall {
 
   constructor(
     world: SimulatedWorld<SimulatedNode>,
-    wanted: Omit<RoutedCall, 'timeoutMs'>,
+    call: Omit<RoutedCall, 'timeoutMs'>,
     timeoutMs: number,
     through: string | undefined,
     done: (outcome: Outcome<CallResult>) => void,
   ) {
     this.#world = world;
-    this.#wanted = wanted;
+    this.#call = call;
     this.#through = through;
     this.#done = done;
     this.#deadlineMs = world.timeline.nowMs + timeoutMs;
@@ -116,19 +124,19 @@ class RetryingCall {
     const names = this.#through === undefined ? this.#world.names : [this.#through];
     const node = names.find((name) => this.#world.program(name)?.core?.containers !== undefined);
     this.#node = node;
-    const life = node === undefined ? undefined : this.#world.host(node).process;
-    if (node === undefined || life === undefined) return this.#again();
-    life.run(() => {
+    const process = node === undefined ? undefined : this.#world.host(node).process;
+    if (node === undefined || process === undefined) return this.#retry();
+    process.run(() => {
       const timeoutMs = Math.max(0, this.#deadlineMs - this.#world.timeline.nowMs);
       this.#world
         .program(node)
-        ?.core?.containers?.calls.call({ ...this.#wanted, timeoutMs }, (outcome) => this.end(outcome));
+        ?.core?.containers?.calls.call({ ...this.#call, timeoutMs }, (outcome) => this.end(outcome));
     });
   }
 
-  /** Whoever was asked may be gone without an answer. */
-  stopped(node: string): void {
-    if (node === this.#node) this.#again();
+  /** The node that got the call may have stopped before it replied. */
+  onNodeStopped(node: string): void {
+    if (node === this.#node) this.#retry();
   }
 
   end(outcome: Outcome<CallResult>): void {
@@ -137,7 +145,7 @@ class RetryingCall {
     this.#done(outcome);
   }
 
-  #again(): void {
-    this.#world.timeline.after(againMs, () => this.send());
+  #retry(): void {
+    this.#world.timeline.after(retryMs, () => this.send());
   }
 }

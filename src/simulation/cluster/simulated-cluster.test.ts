@@ -3,13 +3,13 @@ import { describe, it } from 'node:test';
 import { module } from '../../containers/module.ts';
 import { simulate, type SimulatedPools } from '../testing.ts';
 
-const opened: string[] = [];
+const hookCalls: string[] = [];
 
-/** As a user would write it: some methods wait for promises, one calls another container. */
+/** A module as a user writes it: some methods await promises, one calls another container. */
 const counter = module('counter', {
   init: (ctx) => ctx.state.set('n', 0),
-  recover: (ctx) => void opened.push(`recover ${ctx.container}`),
-  migrate: (ctx, to) => void opened.push(`migrate ${ctx.container} to ${to.name}`),
+  recover: (ctx) => void hookCalls.push(`recover ${ctx.container}`),
+  migrate: (ctx, to) => void hookCalls.push(`migrate ${ctx.container} to ${to.name}`),
   methods: {
     add: (ctx, by: number) => {
       const n: number = ctx.state.get('n') + by;
@@ -44,15 +44,15 @@ function sum(parts: number[]): number {
   return parts.reduce((a, b) => a + b, 0);
 }
 
-async function cluster(seed = 1): Promise<SimulatedPools> {
-  const made = await simulate({ nodes: 5, modules: [counter], seed });
-  await made.createPool('visits', counter, { containers: 8 });
-  return made;
+async function startCluster(seed = 1): Promise<SimulatedPools> {
+  const cluster = await simulate({ nodes: 5, modules: [counter], seed });
+  await cluster.createPool('visits', counter, { containers: 8 });
+  return cluster;
 }
 
-describe('simulate', () => {
-  it('runs a module whose methods may wait', async () => {
-    const { pool } = await cluster();
+describe('a simulated cluster with pools', () => {
+  it('runs a module whose methods await', async () => {
+    const { pool } = await startCluster();
     const visits = pool(counter, 'visits');
     assert.equal(await visits.hash('a').add(1), 1);
     assert.equal(await visits.hash('a').addSlowly(2), 3);
@@ -67,8 +67,8 @@ describe('simulate', () => {
     await assert.rejects(visits.id(3).fail(), { code: 'CALL_FAILED', message: /on purpose/ });
   });
 
-  it('keeps state through the death of its owner, also of the node that was asked', async () => {
-    const { pool, kill, ownerOf, advance, restart } = await cluster();
+  it('keeps the state of a container when its owner is killed, and answers calls that wait', async () => {
+    const { pool, kill, ownerOf, advance, restart } = await startCluster();
     const visits = pool(counter, 'visits');
     await visits.id(4).add(7);
     const owner = ownerOf('visits', 4) as string;
@@ -76,14 +76,14 @@ describe('simulate', () => {
     const waiting = visits.id(4).add(1);
     assert.equal(await waiting, 8);
     assert.notEqual(ownerOf('visits', 4), owner);
-    assert.ok(opened.includes('recover 4'));
+    assert.ok(hookCalls.includes('recover 4'));
     restart(owner);
     await advance('10s');
     assert.equal(await pool(counter, 'visits', owner).id(4).get(), 8);
   });
 
-  it('moves a container, and calls meanwhile', async () => {
-    const { pool, move, names, ownerOf } = await cluster();
+  it('moves a container while it is called', async () => {
+    const { pool, move, names, ownerOf } = await startCluster();
     const visits = pool(counter, 'visits');
     const from = ownerOf('visits', 0);
     const to = names.find((name) => name !== from) as string;
@@ -91,11 +91,11 @@ describe('simulate', () => {
     await Promise.all([move('visits', 0, to), adding]);
     assert.equal(ownerOf('visits', 0), to);
     assert.equal(await visits.id(0).get(), 20);
-    assert.ok(opened.includes(`migrate 0 to ${to}`));
+    assert.ok(hookCalls.includes(`migrate 0 to ${to}`));
   });
 
-  it('parts and heals', async () => {
-    const { pool, partition, heal, advance, ownerOf, names } = await cluster();
+  it('serves on the larger side of a partition, and everywhere after it heals', async () => {
+    const { pool, partition, heal, advance, ownerOf, names } = await startCluster();
     const visits = pool(counter, 'visits');
     await visits.id(2).add(1);
     const owner = ownerOf('visits', 2) as string;
@@ -109,19 +109,19 @@ describe('simulate', () => {
   });
 
   it('deletes a pool', async () => {
-    const { pool, deletePool } = await cluster();
+    const { pool, deletePool } = await startCluster();
     await deletePool('visits');
     await assert.rejects(pool(counter, 'visits').id(0).get(), { code: 'UNKNOWN_POOL' });
   });
 
-  it('is the same run for the same seed', async () => {
+  it('gives the same run for the same seed', async () => {
     const run = async (): Promise<string> => {
       const lines: string[] = [];
-      const made = await simulate({ nodes: 3, modules: [counter], seed: 4, onLine: (line) => lines.push(line) });
-      await made.createPool('visits', counter);
-      await Promise.all(['a', 'b', 'c'].map((key) => made.pool(counter, 'visits').hash(key).addSlowly(1)));
-      made.kill('n3');
-      await made.advance('8s');
+      const cluster = await simulate({ nodes: 3, modules: [counter], seed: 4, onLine: (line) => lines.push(line) });
+      await cluster.createPool('visits', counter);
+      await Promise.all(['a', 'b', 'c'].map((key) => cluster.pool(counter, 'visits').hash(key).addSlowly(1)));
+      cluster.kill('n3');
+      await cluster.advance('8s');
       return lines.join('\n');
     };
     const first = await run();

@@ -1,4 +1,4 @@
-/** A whole cluster with pools in one process, for tests of users' modules. Same seed, same run. */
+/** A whole cluster with pools in one process, for tests of users' modules. The same seed gives the same run. */
 import { type Done, RemusterError, toPromise } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Methods, ModuleDefinition, PoolHandle } from '../../containers/module.ts';
@@ -14,9 +14,9 @@ import { type SettlePromises, TimeDriver } from './time-driver.ts';
 import { SimulatedWorld } from '../world/simulated-world.ts';
 
 export type SimulateOptions = {
-  /** How many nodes; they are called n1, n2 and so on. Up to three of them manage, all of them work. */
+  /** Number of nodes, named n1, n2 and so on. Up to three are managers, all are workers. */
   readonly nodes?: number;
-  /** What their pools can run. */
+  /** Modules of the pools. */
   readonly modules: readonly ModuleDefinition[];
   readonly seed?: string | number;
   /** Gets each line of the event log. */
@@ -28,12 +28,12 @@ export type PoolOptions = Omit<PoolRequest, 'name' | 'module' | 'containers' | '
 };
 
 export type SimulatedPools = ClusterControls & {
-  /** Ends when each of its containers serves and has its copies in sync: whoever is killed then, they go on elsewhere. */
+  /** Resolves when each container serves and all its replicas are in sync, so that it survives the kill of any node. */
   readonly createPool: (name: string, definition: ModuleDefinition, options?: PoolOptions) => Promise<void>;
   readonly deletePool: (name: string) => Promise<void>;
-  /** As an application has it; through the named node, or whichever runs. */
+  /** A handle as an application has it; calls go through the named node, or through any node that runs. */
   readonly pool: <M extends Methods>(definition: ModuleDefinition<M>, name: string, through?: string) => PoolHandle<M>;
-  /** Ends when the container serves there. */
+  /** Resolves when the container serves on that node. */
   readonly move: (pool: string, container: number, to: string) => Promise<void>;
   /** The node that owns the container now. */
   readonly ownerOf: (pool: string, container: number) => string | undefined;
@@ -42,7 +42,7 @@ export type SimulatedPools = ClusterControls & {
 const managersMax = 3;
 const containersDefault = 8;
 const readyMsMax = 60_000;
-const lookMs = 20;
+const pollMs = 20;
 
 export async function simulateWith(options: SimulateOptions, settle: SettlePromises): Promise<SimulatedPools> {
   const pools = new SimulatedPoolCluster(options, settle);
@@ -56,21 +56,21 @@ class SimulatedPoolCluster {
   readonly #caller: SimulatedCaller;
   readonly #names: readonly string[];
   readonly #ids = new Map<string, NodeId>();
-  readonly #truth = new RegistryOracle();
+  readonly #oracle = new RegistryOracle();
 
   constructor({ nodes = 3, modules, seed = 1, onLine }: SimulateOptions, settle: SettlePromises) {
     const names = Array.from({ length: nodes }, (_, index) => `n${index + 1}`);
     const managers = names.slice(0, managersMax);
     this.#names = names;
     this.#world = new SimulatedWorld<SimulatedNode>({
-      ...{ seed: `testing/${seed}`, names, rarities: false, sink: onLine },
+      ...{ seed: `testing/${seed}`, names, failpoints: false, sink: onLine },
       boot: (ports, context) =>
         bootSimulatedNode(ports, context, {
           join: managers.map((name) => simulatedAddress(this.#world, name)),
           roles: (name) => (managers.includes(name) ? ['manager', 'worker'] : ['worker']),
           options: { registry: 'embedded' },
           modules,
-          booted: (node) => this.#booted(context.name, node),
+          booted: (node) => this.#onBooted(context.name, node),
         }),
     });
     this.#driver = new TimeDriver(this.#world, settle);
@@ -78,9 +78,9 @@ class SimulatedPoolCluster {
     this.#world.startAll();
   }
 
-  /** Everybody has joined and may be given work. */
+  /** Resolves when every node has joined and is active. */
   ready(): Promise<void> {
-    return this.#until('nodes that can work', () =>
+    return this.#until('all nodes to become active', () =>
       this.#names.every((name) => {
         const core = this.#core(name);
         return core?.control?.registration.registrationStatusOf(core.identity.id) === 'active';
@@ -96,42 +96,43 @@ class SimulatedPoolCluster {
       pool: (definition, name, through) =>
         poolHandle(definition, name, (call, options) => this.#caller.call(call, options, through)),
       move: (pool, container, to) => this.#move(pool, container, to),
-      ownerOf: (pool, container) => this.#nameOf(this.#truth.record({ pool, container })?.owner?.node),
+      ownerOf: (pool, container) => this.#nameOf(this.#oracle.record({ pool, container })?.owner?.node),
     };
   }
 
   async #create(name: string, { name: module }: ModuleDefinition, options: PoolOptions = {}): Promise<void> {
     const { containers = containersDefault, ...rest } = options;
-    await this.#ask((core, done) => operationsOf(core).create({ name, module, containers, ...rest }, done));
+    await this.#request((core, done) => operationsOf(core).create({ name, module, containers, ...rest }, done));
     const isReady = (container: number): boolean => {
-      const record = this.#truth.record({ pool: name, container });
+      const record = this.#oracle.record({ pool: name, container });
       return record?.phase === 'serving' && record.inSync.length === record.copies.length;
     };
     const all = Array.from({ length: containers }, (_, container) => container);
-    await this.#until(`all containers of ${name}`, () => all.every(isReady));
+    await this.#until(`all containers of ${name} to serve with replicas in sync`, () => all.every(isReady));
   }
 
   async #delete(name: string): Promise<void> {
-    await this.#ask((core, done) => operationsOf(core).delete(name, done));
-    await this.#until(`the end of ${name}`, () => this.#truth.majorOf(name) === undefined);
+    await this.#request((core, done) => operationsOf(core).delete(name, done));
+    await this.#until(`the deletion of pool ${name}`, () => this.#oracle.majorOf(name) === undefined);
   }
 
   async #move(pool: string, container: number, to: string): Promise<void> {
     const id = this.#ids.get(to);
-    if (id === undefined) throw new RemusterError('BAD_ARGUMENT', `there is no node ${to}`);
+    if (id === undefined)
+      throw new RemusterError('BAD_ARGUMENT', `there is no node ${to}: the nodes are ${this.#names.join(', ')}`);
     await this.#until('a leader', () => this.#leader() !== undefined);
     const leader = this.#leader() as NodeCore;
-    await this.#ask((_, done) => leader.control?.placer?.requestMove(pool, container, id, 'admin', done));
+    await this.#request((_, done) => leader.control?.placer?.requestMove(pool, container, id, 'admin', done));
     await this.#until(`${pool}/${container} on ${to}`, () => {
-      const record = this.#truth.record({ pool, container });
+      const record = this.#oracle.record({ pool, container });
       return record?.owner?.node === id && record.phase === 'serving';
     });
   }
 
   /** Through any node that runs. */
-  #ask<T>(run: (core: NodeCore, done: Done<T>) => void): Promise<T> {
+  #request<T>(run: (core: NodeCore, done: Done<T>) => void): Promise<T> {
     const core = this.#names.map((name) => this.#core(name)).find((one) => one?.control !== undefined);
-    if (core === undefined) throw new RemusterError('UNREACHABLE', 'no node runs');
+    if (core === undefined) throw new RemusterError('UNREACHABLE', 'no node runs: restart one first');
     return this.#driver.runDuring(() => toPromise<T>((done) => run(core, done)));
   }
 
@@ -139,15 +140,16 @@ class SimulatedPoolCluster {
     const { timeline } = this.#world;
     const endMs = timeline.nowMs + readyMsMax;
     while (!holds()) {
-      if (timeline.nowMs >= endMs) throw new RemusterError('DEADLINE', `waited ${readyMsMax} ms for ${what}`);
-      await this.#driver.advance(lookMs);
+      if (timeline.nowMs >= endMs)
+        throw new RemusterError('DEADLINE', `waited ${readyMsMax} ms of virtual time for ${what}`);
+      await this.#driver.advance(pollMs);
     }
   }
 
-  #booted(name: string, { core }: SimulatedNode): void {
+  #onBooted(name: string, { core }: SimulatedNode): void {
     if (core === undefined) return;
     this.#ids.set(name, core.identity.id);
-    if (core.control?.manager !== undefined) this.#truth.watch(core.control.manager.replica);
+    if (core.control?.manager !== undefined) this.#oracle.watch(core.control.manager.replica);
   }
 
   #nameOf(id: NodeId | undefined): string | undefined {
@@ -165,6 +167,6 @@ class SimulatedPoolCluster {
 }
 
 function operationsOf({ control, clock }: NodeCore): PoolOperations {
-  if (control === undefined) throw new RemusterError('INTERNAL', 'a simulated node has no part in the registry');
+  if (control === undefined) throw new RemusterError('INTERNAL', 'a simulated node has no control plane');
   return new PoolOperations(control.registry, clock);
 }

@@ -1,4 +1,6 @@
-/** Boots the real node core on simulated ports, as compose.ts does on real ones. Only the ports are simulated. */
+/**
+ * Boots the real node core on simulated ports, as boot/start-node.ts does on real ones. Only the ports are simulated.
+ */
 import { RemusterError } from '../../base/errors.ts';
 import { nodeIdFrom } from '../../base/ids.ts';
 import type { Address, Datagrams, Identity, Program, Role, Runners, Store, Streams } from '../../base/ports.ts';
@@ -13,7 +15,7 @@ import { simulatedHash } from '../engine/simulated-hash.ts';
 import type { SimulatedPorts } from '../world/simulated-ports.ts';
 import type { NodeContext, SimulatedWorld } from '../world/simulated-world.ts';
 
-/** A node that boots, or has booted. What it listens with is there for workloads that speak for themselves. */
+/** A node that boots or has booted. Workloads that send messages of their own use its streams. */
 export type SimulatedNode = {
   core?: NodeCore;
   identity?: Identity;
@@ -23,25 +25,26 @@ export type SimulatedNode = {
 export type SimulatedNodeOptions = {
   readonly join: readonly Address[];
   readonly cluster?: string;
-  /** Of the node of that name; all are managers and workers if left out. */
+  /** Roles by name; if left out, all nodes are managers and workers. */
   readonly roles?: (name: string) => readonly Role[];
-  /** Of the node of that name; all are in one datacenter if left out. */
+  /** Datacenter by name; if left out, all nodes are in one. */
   readonly dc?: (name: string) => string;
-  /** Besides none: only with these there are containers. */
+  /** Without modules the nodes have no containers. */
   readonly modules?: readonly ModuleDefinition[];
-  /** Only with these there are jobs: what runs in the place of a runner, and on how many cores of each worker. */
+  /** Without them the nodes run no jobs. */
   readonly jobs?: SimulatedJobsOptions;
-  /** The core is there. */
+  /** The core has booted. */
   readonly booted?: (node: SimulatedNode) => void;
-  /** On top of the defaults. */
+  /** Override the defaults. */
   readonly options?: Partial<NodeOptions>;
   /** Lets a workload observe the ports. */
   readonly wrap?: (streams: Streams, datagrams: Datagrams, identity: Identity) => WrappedPorts;
 };
 
 export type SimulatedJobsOptions = {
+  /** Cores of each worker. */
   readonly cores: number;
-  /** Pretended processes of that node, given those that run a program as it is. */
+  /** Fake runners of that node; `inner` runs a program as it is. */
   readonly runners: (inner: Runners, node: string) => Runners;
 };
 
@@ -81,22 +84,22 @@ function jobPorts(
   return { sha256: simulatedHash, runners: roles.includes('worker') ? own : undefined };
 }
 
-/** Whoever pretends the processes knows what they run. */
+/** Fake runners ignore the program that the worker passes. */
 const noProgram: Program = {
-  moduleUrl: 'pretended',
+  moduleUrl: 'simulated',
   main: () => {
-    throw new RemusterError('INTERNAL', 'nobody pretends the code of jobs here');
+    throw new RemusterError('INTERNAL', 'no fake runners were configured');
   },
 };
 
 export const simulatedPort = 7400;
-const startAgainMs = 500;
+const restartMs = 500;
 
 export function simulatedAddress(world: SimulatedWorld<unknown>, name: string): Address {
   return { host: world.host(name).address, port: simulatedPort };
 }
 
-/** Whom it believes to be alive; nobody while it is down. */
+/** Names of the members that the node believes alive; empty while it is down. */
 export function aliveMembersOf(node: SimulatedNode | undefined): string[] {
   return (node?.core?.members() ?? []).filter(({ state }) => state === 'alive').map(({ name }) => name);
 }
@@ -110,7 +113,7 @@ export function bootSimulatedNode(
   const store = ports.openStore('node');
   const { name, host } = context;
   const freshId = () => nodeIdFrom(context.random.fork('id').bytes(16));
-  const begin = (): void =>
+  const start = (): void =>
     startGeneration(store, freshId, (raised) => {
       if (raised.ok) {
         const identity: Identity = {
@@ -121,17 +124,17 @@ export function bootSimulatedNode(
           roles: options.roles?.(name) ?? options.options?.roles ?? ['manager', 'worker'],
           dc: options.dc?.(name) ?? 'local',
         };
-        live(node, ports, context, store, identity, options);
+        bootCore(node, ports, context, store, identity, options);
       } else {
         context.log('warn', 'cannot start', { code: raised.error.code });
-        ports.clock.schedule(startAgainMs, begin);
+        ports.clock.schedule(restartMs, start);
       }
     });
-  begin();
+  start();
   return node;
 }
 
-function live(
+function bootCore(
   node: SimulatedNode,
   ports: SimulatedPorts,
   context: NodeContext,
@@ -141,7 +144,7 @@ function live(
 ): void {
   const bare = ports.listen(identity, options.cluster ?? 'simulated');
   const { streams, datagrams } = options.wrap?.(bare.streams, bare.datagrams, identity) ?? bare;
-  // Most simulations are about membership alone; those that want more say so.
+  // Most simulations need membership only; others set `registry`.
   const own = nodeOptions({ join: options.join, registry: 'none', ...options.options });
   node.identity = identity;
   node.streams = streams;
@@ -155,7 +158,7 @@ function live(
     },
     { ...own, identity },
     {
-      // Not here, where somebody may catch it.
+      // Thrown from a timer, so that no caller catches it.
       halted: (error) => {
         ports.clock.schedule(0, () => {
           throw error;

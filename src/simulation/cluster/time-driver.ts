@@ -1,50 +1,50 @@
 /**
- * Advances virtual time while code awaits; lets promises settle between two events, so that code with promises runs in
- * the same order each time. Several waiters share one timeline.
+ * Advances virtual time while code awaits. Promises settle between two events, so code with promises runs in the same
+ * order each time. Several waiters share one timeline; an error of a simulated program rejects all of them.
  */
 import { RemusterError } from '../../base/errors.ts';
 import type { SimulatedWorld } from '../world/simulated-world.ts';
 
 export type SettlePromises = () => Promise<void>;
 
-type Waiter = { readonly untilMs: number; readonly ended: (mistake: unknown) => void };
+type Waiter = { readonly untilMs: number; readonly end: (error: unknown) => void };
 
 export class TimeDriver {
   readonly #world: SimulatedWorld<unknown>;
   readonly #settle: SettlePromises;
-  readonly #goals = new Set<Waiter>();
+  readonly #waiters = new Set<Waiter>();
   #isDriving = false;
-  #mistake: unknown;
+  #error: unknown;
 
-  /** `settle` ends when no promise has anything to do any more. */
+  /** `settle` resolves when no promise is left to settle. */
   constructor(world: SimulatedWorld<unknown>, settle: SettlePromises) {
     this.#world = world;
     this.#settle = settle;
     world.watch((event) => {
-      if (event.kind === 'threw') this.#mistake ??= event.error;
+      if (event.kind === 'threw') this.#error ??= event.error;
     });
   }
 
   advance(durationMs: number): Promise<void> {
     return new Promise((resolve, reject) => {
-      const ended = (mistake: unknown): void => (mistake === undefined ? resolve() : reject(asError(mistake)));
-      this.#aim({ untilMs: this.#world.timeline.nowMs + durationMs, ended });
+      const end = (error: unknown): void => (error === undefined ? resolve() : reject(asError(error)));
+      this.#wait({ untilMs: this.#world.timeline.nowMs + durationMs, end });
     });
   }
 
-  /** Time passes until it has ended. What it starts must end by a timer of the world, at the latest. */
+  /** Advances time until the promise settles, which it must do by a timer of the world at the latest. */
   runDuring<T>(run: () => Promise<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      const goal: Waiter = { untilMs: Infinity, ended: (mistake) => reject(asError(mistake)) };
+      const waiter: Waiter = { untilMs: Infinity, end: (error) => reject(asError(error)) };
       run()
-        .finally(() => this.#goals.delete(goal))
+        .finally(() => this.#waiters.delete(waiter))
         .then(resolve, reject);
-      this.#aim(goal);
+      this.#wait(waiter);
     });
   }
 
-  #aim(goal: Waiter): void {
-    this.#goals.add(goal);
+  #wait(waiter: Waiter): void {
+    this.#waiters.add(waiter);
     if (this.#isDriving) return;
     this.#isDriving = true;
     void this.#drive();
@@ -52,33 +52,34 @@ export class TimeDriver {
 
   async #drive(): Promise<void> {
     await this.#settle();
-    while (this.#goals.size > 0) {
-      this.#next();
-      if (this.#mistake !== undefined) for (const { ended } of this.#take(() => true)) ended(this.#mistake);
+    while (this.#waiters.size > 0) {
+      this.#step();
+      if (this.#error !== undefined) for (const { end } of this.#take(() => true)) end(this.#error);
       await this.#settle();
     }
     this.#isDriving = false;
   }
 
-  #next(): void {
+  #step(): void {
     const { timeline } = this.#world;
-    const untilMs = Math.min(...[...this.#goals].map((goal) => goal.untilMs));
+    const untilMs = Math.min(...[...this.#waiters].map((waiter) => waiter.untilMs));
     const nextMs = timeline.nextMs() ?? Infinity;
     if (nextMs <= untilMs && nextMs < Infinity) timeline.step();
-    else if (untilMs === Infinity) this.#mistake ??= new RemusterError('INTERNAL', 'nothing will ever happen');
+    else if (untilMs === Infinity)
+      this.#error ??= new RemusterError('INTERNAL', 'a promise is pending and no event is left to settle it');
     else {
       timeline.runUntil(untilMs);
-      for (const { ended } of this.#take((goal) => goal.untilMs <= untilMs)) ended(undefined);
+      for (const { end } of this.#take((waiter) => waiter.untilMs <= untilMs)) end(undefined);
     }
   }
 
-  #take(which: (goal: Waiter) => boolean): readonly Waiter[] {
-    const taken = [...this.#goals].filter(which);
-    for (const goal of taken) this.#goals.delete(goal);
+  #take(isDue: (waiter: Waiter) => boolean): readonly Waiter[] {
+    const taken = [...this.#waiters].filter(isDue);
+    for (const waiter of taken) this.#waiters.delete(waiter);
     return taken;
   }
 }
 
-function asError(mistake: unknown): Error {
-  return mistake instanceof Error ? mistake : new RemusterError('INTERNAL', String(mistake));
+function asError(error: unknown): Error {
+  return error instanceof Error ? error : new RemusterError('INTERNAL', String(error));
 }

@@ -1,4 +1,4 @@
-/** Bytes of one simulated file and how many a power loss cannot take. Knows no time and no path. */
+/** The bytes of one simulated file, and how many of them a power loss keeps for certain. Knows no time and no path. */
 import type { Random } from '../../base/random.ts';
 
 const neverSynced = -1;
@@ -45,7 +45,7 @@ export class FileContent {
     this.#syncedBytes = Math.min(this.#syncedBytes, kept.length);
   }
 
-  /** After a power loss: the synced bytes, then some of the others, the last of them perhaps blank. False: no file. */
+  /** Keeps the synced bytes and a random part of the others, whose end may be zeros. False if the file is gone. */
   loseUnsynced(random: Random): boolean {
     const syncedBytes = Math.max(0, this.#syncedBytes);
     const unsyncedBytes = this.#sizeBytes - syncedBytes;
@@ -66,7 +66,7 @@ export class FileContent {
     this.#chunks = [bytes];
   }
 
-  /** The file system had made room for the tail, but its bytes never reached the medium. */
+  /** The file system has allocated the tail, but its bytes never reached the medium. */
   #zeroFrom(offset: number): void {
     const bytes = this.bytes();
     bytes.fill(0, offset);

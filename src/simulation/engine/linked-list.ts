@@ -1,6 +1,6 @@
-/** Doubly linked list with O(1) add and remove, for timers that come and go each step. Bounds nothing itself. */
+/** Doubly linked list with O(1) add and remove, for timers that come and go with each step. Unbounded. */
 export type ListNode<T> = {
-  readonly of: T;
+  readonly value: T;
   previous: ListNode<T> | undefined;
   next: ListNode<T> | undefined;
   isIn: boolean;
@@ -10,31 +10,31 @@ export class LinkedList<T> {
   #first: ListNode<T> | undefined;
   #last: ListNode<T> | undefined;
 
-  add(of: T): ListNode<T> {
-    const link: ListNode<T> = { of, previous: this.#last, next: undefined, isIn: true };
-    if (this.#last === undefined) this.#first = link;
-    else this.#last.next = link;
-    this.#last = link;
-    return link;
+  add(value: T): ListNode<T> {
+    const node: ListNode<T> = { value, previous: this.#last, next: undefined, isIn: true };
+    if (this.#last === undefined) this.#first = node;
+    else this.#last.next = node;
+    this.#last = node;
+    return node;
   }
 
-  /** Does nothing when it has left already. */
-  remove(link: ListNode<T>): void {
-    if (!link.isIn) return;
-    const { previous, next } = link;
+  /** Does nothing if the node was removed before. */
+  remove(node: ListNode<T>): void {
+    if (!node.isIn) return;
+    const { previous, next } = node;
     if (previous === undefined) this.#first = next;
     else previous.next = next;
     if (next === undefined) this.#last = previous;
     else next.previous = previous;
-    link.isIn = false;
-    link.previous = undefined;
-    link.next = undefined;
+    node.isIn = false;
+    node.previous = undefined;
+    node.next = undefined;
   }
 
-  /** A copy, so that whoever goes through it may add and remove. */
+  /** A copy, so that the caller can add and remove while it iterates. */
   all(): readonly T[] {
     const all: T[] = [];
-    for (let link = this.#first; link !== undefined; link = link.next) all.push(link.of);
+    for (let node = this.#first; node !== undefined; node = node.next) all.push(node.value);
     return all;
   }
 }

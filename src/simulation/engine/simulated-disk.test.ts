@@ -15,7 +15,7 @@ const bytes = (value: string): Uint8Array => new TextEncoder().encode(value);
 function machine(seed: string) {
   const timeline = new Timeline();
   const disk = new SimulatedDisk(timeline, new Random(seed));
-  const life = new SimulatedProcess(timeline, {
+  const process = new SimulatedProcess(timeline, {
     threw: (error) => {
       throw error;
     },
@@ -24,7 +24,7 @@ function machine(seed: string) {
     let ended: Outcome<T> | undefined;
     start((outcome) => (ended = outcome));
     timeline.runUntil(timeline.nowMs + 60_000);
-    assert.ok(ended !== undefined, 'no ending');
+    assert.ok(ended !== undefined, 'the operation did not end');
     return ended;
   };
   const value = <T>(start: (done: (outcome: Outcome<T>) => void) => void): T => {
@@ -35,16 +35,16 @@ function machine(seed: string) {
   return {
     timeline,
     disk,
-    files: simulatedFiles(disk, life),
-    store: simulatedStore(disk, life, 's', noFailpoints),
+    files: simulatedFiles(disk, process),
+    store: simulatedStore(disk, process, 's', noFailpoints),
     settle,
     value,
   };
 }
 
-it('keeps the synced part, and over many seeds every length of the tail, also torn ones', () => {
+it('a power loss keeps the synced bytes and any prefix of the tail, also a torn one', () => {
   const lengths = new Set<number>();
-  let blanked = 0;
+  let zeroed = 0;
   for (let seed = 0; seed < 300; seed++) {
     const { disk, files, value } = machine(String(seed));
     value<void>((done) => files.append('log', bytes('synced'), done));
@@ -55,29 +55,29 @@ it('keeps the synced part, and over many seeds every length of the tail, also to
     assert.ok(found.startsWith('synced'));
     const tail = found.slice(6);
     lengths.add(tail.length);
-    if (tail.includes('\0')) blanked += 1;
+    if (tail.includes('\0')) zeroed += 1;
     else assert.ok('tail'.startsWith(tail));
   }
   assert.deepEqual(
     [...lengths].toSorted((a, b) => a - b),
     [0, 1, 2, 3, 4],
   );
-  assert.ok(blanked > 20, `${blanked} blanked tails`);
+  assert.ok(zeroed > 20, `${zeroed} zeroed tails`);
 });
 
-it('keeps everything when only the process dies', () => {
+it('a disk keeps everything when only the process dies', () => {
   const { disk, files, value } = machine('kept');
   value<void>((done) => files.append('log', bytes('tail'), done));
   disk.crash('kept');
   assert.equal(text(value<Uint8Array | undefined>((done) => files.read('log', done))), 'tail');
 });
 
-it('does or does not do what was under way, but never out of order', () => {
+it('a crash applies a prefix of the operations in flight', () => {
   const seen = new Set<number>();
   for (let seed = 0; seed < 100; seed++) {
     const { disk, store, timeline, value } = machine(String(seed));
     for (let i = 0; i < 4; i++)
-      store.write([{ key: `k${i}`, value: bytes('v') }], () => assert.fail('it crashed first'));
+      store.write([{ key: `k${i}`, value: bytes('v') }], () => assert.fail('the crash came first'));
     disk.crash('lost');
     timeline.runUntil(1_000);
     const keys = value<readonly { key: string }[]>((done) => store.read({ from: '', to: 'z', limit: 9 }, done));
@@ -90,7 +90,7 @@ it('does or does not do what was under way, but never out of order', () => {
   assert.ok(seen.size > 2);
 });
 
-it('is slow when it is told to be', () => {
+it('a slow disk delays its operations', () => {
   const { disk, timeline, store } = machine('slow');
   disk.change({ operationMs: 400 });
   let endedMs = 0;
@@ -101,7 +101,7 @@ it('is slow when it is told to be', () => {
   assert.ok(endedMs >= 400);
 });
 
-it('refuses what needs space while it is full, and still removes', () => {
+it('a full disk rejects what needs space and still removes', () => {
   const { disk, store, files, settle } = machine('full');
   settle<void>((done) => store.write([{ key: 'a', value: bytes('1') }], done));
   disk.change({ full: true });
@@ -112,7 +112,7 @@ it('refuses what needs space while it is full, and still removes', () => {
   assert.ok(settle<void>((done) => store.write([{ key: 'a', value: null }], done)).ok);
 });
 
-it('rots: a file gives the flipped bit, a store says that it is damaged', () => {
+it('a flipped bit is read from a file, and is STORE_CORRUPT in a store', () => {
   for (let seed = 0; seed < 20; seed++) {
     const { disk, files, store, settle, value } = machine(String(seed));
     value<void>((done) => files.replace('f', bytes('content'), done));

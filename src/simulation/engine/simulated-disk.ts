@@ -1,14 +1,9 @@
 /**
- * A simulated disk: operation queue, unsynced tails, atomic batches. Alone decides what a crash with or without power
- * loss keeps.
+ * A simulated disk: operation queue, unsynced tails, atomic batches. It alone decides what a crash keeps, and calls a
+ * process only to end an operation of that process.
  *
- * What a crash does to it is decided here and nowhere else:
- *
- *   power kept   operations under way are done or not, from the first that is not nothing is done; the rest stays
- *   power lost   the same, and of what was appended but not synced an arbitrary, possibly torn prefix stays
- *
- * The ports that a process sees are in files.ts and store.ts; this file never calls a process except to end an
- * operation that it was given.
+ *   power kept   a random prefix of the operations in flight takes effect; stored data stays
+ *   power lost   the same, and of appended but unsynced bytes a random, possibly torn prefix stays
  */
 import { type Done, failure, type Outcome, success } from '../../base/errors.ts';
 import type { Random } from '../../base/random.ts';
@@ -21,7 +16,7 @@ export type DiskConditions = {
   readonly operationMs: number;
   readonly jitterMs: number;
   readonly bytesPerSecond: number;
-  /** What would need more space is refused. */
+  /** Operations that need more space fail with STORE_FULL. */
   readonly full: boolean;
 };
 
@@ -39,7 +34,7 @@ export class SimulatedDisk {
   readonly stores = new Map<string, StoreContent>();
   readonly #timeline: Timeline;
   readonly #random: Random;
-  readonly #underWay = new Set<Operation>();
+  readonly #inFlight = new Set<Operation>();
   #conditions = fastDisk;
   #busyUntilMs = 0;
 
@@ -63,14 +58,14 @@ export class SimulatedDisk {
   store(name: string): StoreContent {
     const known = this.stores.get(name);
     if (known !== undefined) return known;
-    const made = new StoreContent();
-    this.stores.set(name, made);
-    return made;
+    const created = new StoreContent();
+    this.stores.set(name, created);
+    return created;
   }
 
-  /** Queues an operation. Its effect on the medium and the news of it are one instant, unless a crash comes first. */
+  /** Queues an operation. It takes effect and calls back at the same instant, unless a crash comes first. */
   write<T>(
-    life: SimulatedProcess,
+    process: SimulatedProcess,
     sizeBytes: number,
     needsSpace: boolean,
     effect: () => Outcome<T>,
@@ -82,22 +77,22 @@ export class SimulatedDisk {
         outcome = needsSpace && this.full ? failure('STORE_FULL') : effect();
       },
     };
-    this.#underWay.add(operation);
+    this.#inFlight.add(operation);
     this.#timeline.at(this.#nextFreeMs(sizeBytes), () => {
-      if (!this.#underWay.delete(operation)) return;
+      if (!this.#inFlight.delete(operation)) return;
       operation.apply();
-      life.run(() => done(outcome as Outcome<T>));
+      process.run(() => done(outcome as Outcome<T>));
     });
   }
 
-  /** An operation that only looks; it queues behind the others. */
-  read<T>(life: SimulatedProcess, read: () => Outcome<T>, done: Done<T>): void {
-    this.write(life, 0, false, read, done);
+  /** Queues behind the other operations and changes nothing. */
+  read<T>(process: SimulatedProcess, read: () => Outcome<T>, done: Done<T>): void {
+    this.write(process, 0, false, read, done);
   }
 
   crash(power: 'kept' | 'lost'): void {
-    const operations = [...this.#underWay];
-    this.#underWay.clear();
+    const operations = [...this.#inFlight];
+    this.#inFlight.clear();
     this.#busyUntilMs = 0;
     for (const operation of operations) {
       if (this.#random.chance(0.5)) break;
@@ -107,7 +102,7 @@ export class SimulatedDisk {
     for (const [path, file] of this.files) if (!file.loseUnsynced(this.#random)) this.files.delete(path);
   }
 
-  /** Flips one bit of one stored thing. Says what it hit. */
+  /** Flips one bit of a file or a store entry; returns which. */
   flipRandomBit(): string {
     const files = [...this.files].filter(([, file]) => file.sizeBytes > 0);
     const stores = [...this.stores].filter(([, store]) => store.size > 0);

@@ -1,4 +1,6 @@
-/** A deterministic stand-in for SHA-256 in simulated nodes: equal bytes, equal text. No cryptography. */
+/**
+ * A fast deterministic hash for simulated nodes in place of SHA-256: equal bytes give equal text. Not cryptographic.
+ */
 import { Random } from '../../base/random.ts';
 
 /** 64 hexadecimal digits. */

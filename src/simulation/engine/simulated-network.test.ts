@@ -13,13 +13,13 @@ const plain: LinkConditions = {
   bytesPerSecond: 0,
 };
 
-type Connected = {
+type TestNetwork = {
   readonly timeline: Timeline;
   readonly network: SimulatedNetwork;
   readonly send: (count: number, sizeBytes?: number) => string[];
 };
 
-function connected(patch: Partial<LinkConditions> = {}): Connected {
+function testNetwork(patch: Partial<LinkConditions> = {}): TestNetwork {
   const timeline = new Timeline();
   const network = new SimulatedNetwork(timeline, new Random('network'), { ...plain, ...patch });
   const arrivals: string[] = [];
@@ -32,30 +32,30 @@ function connected(patch: Partial<LinkConditions> = {}): Connected {
   return { timeline, network, send };
 }
 
-it('delivers each datagram once, in order, when nothing is wrong', () => {
-  const { send } = connected();
+it('a healthy link delivers each datagram once and in order', () => {
+  const { send } = testNetwork();
   assert.deepEqual(send(4), ['0', '1', '2', '3']);
 });
 
-it('loses about as many as it should', () => {
-  const lost = 2_000 - connected({ lossRatio: 0.25 }).send(2_000).length;
+it('a link loses datagrams at its loss ratio', () => {
+  const lost = 2_000 - testNetwork({ lossRatio: 0.25 }).send(2_000).length;
   assert.ok(lost > 420 && lost < 580, `${lost} of 2000`);
 });
 
-it('doubles some', () => {
-  const doubled = connected({ duplicateRatio: 0.25 }).send(2_000).length - 2_000;
-  assert.ok(doubled > 420 && doubled < 580, `${doubled} of 2000`);
+it('a link duplicates datagrams at its duplicate ratio', () => {
+  const duplicates = testNetwork({ duplicateRatio: 0.25 }).send(2_000).length - 2_000;
+  assert.ok(duplicates > 420 && duplicates < 580, `${duplicates} of 2000`);
 });
 
-it('lets some be overtaken, only when asked', () => {
+it('a link reorders datagrams only with a reorder ratio or jitter', () => {
   const inOrder = (list: string[]) => list.every((one, i) => i === 0 || Number(list[i - 1]) < Number(one));
-  assert.ok(inOrder(connected().send(100)));
-  assert.ok(!inOrder(connected({ reorderRatio: 0.3 }).send(100)));
-  assert.ok(!inOrder(connected({ jitterMs: 5 }).send(100)));
+  assert.ok(inOrder(testNetwork().send(100)));
+  assert.ok(!inOrder(testNetwork({ reorderRatio: 0.3 }).send(100)));
+  assert.ok(!inOrder(testNetwork({ jitterMs: 5 }).send(100)));
 });
 
-it('cuts one direction and not the other, also for what is under way', () => {
-  const { network, timeline, send } = connected();
+it('a cut of one direction drops datagrams in flight and leaves the other direction whole', () => {
+  const { network, timeline, send } = testNetwork();
   network.cut(0, 1);
   assert.deepEqual(send(3), []);
   let back = 0;
@@ -63,15 +63,15 @@ it('cuts one direction and not the other, also for what is under way', () => {
   timeline.runUntil(timeline.nowMs + 5);
   assert.equal(back, 1);
   network.mend(0, 1);
-  network.datagram(0, 1, 10, () => assert.fail('it was under way when the link was cut'));
+  network.datagram(0, 1, 10, () => assert.fail('it was in flight when the link was cut'));
   network.cut(0, 1);
   timeline.runUntil(timeline.nowMs + 5);
   network.mend(0, 1);
   assert.deepEqual(send(1), ['0']);
 });
 
-it('adds cuts up and tells since when a link is cut', () => {
-  const { network, timeline, send } = connected();
+it('a link that was cut twice is whole after two mends and reports the start of the cut', () => {
+  const { network, timeline, send } = testNetwork();
   timeline.runUntil(7);
   network.cut(0, 1);
   network.cut(0, 1);
@@ -85,8 +85,8 @@ it('adds cuts up and tells since when a link is cut', () => {
   assert.deepEqual(send(1), ['0']);
 });
 
-it('makes large things slow on a narrow link, and drops datagrams when the router is full', () => {
-  const { network, timeline } = connected({ bytesPerSecond: 10_000 });
+it('a narrow link delays large transfers and drops datagrams when its queue is full', () => {
+  const { network, timeline } = testNetwork({ bytesPerSecond: 10_000 });
   assert.ok(network.segmentMs(0, 1, 940) >= 100);
   assert.ok(network.segmentMs(0, 1, 940) >= 200, 'the second waits for the first');
   let arrived = 0;
@@ -95,14 +95,14 @@ it('makes large things slow on a narrow link, and drops datagrams when the route
   assert.ok(arrived < 3, `${arrived} arrived`);
 });
 
-it('makes loss cost time on a connection', () => {
-  const { network } = connected({ lossRatio: 0.5 });
+it('loss delays the segments of a connection', () => {
+  const { network } = testNetwork({ lossRatio: 0.5 });
   const slow = Array.from({ length: 100 }, () => network.segmentMs(0, 1, 10)).filter((ms) => ms >= 200);
   assert.ok(slow.length > 25 && slow.length < 75);
 });
 
-it('changes and restores single conditions, and heals all', () => {
-  const { network, send } = connected();
+it('conditions of a link are changed and restored one by one, and all healed together', () => {
+  const { network, send } = testNetwork();
   network.change(0, 1, { lossRatio: 1, delayMs: 5 });
   assert.deepEqual(send(2), []);
   network.restore(0, 1, ['lossRatio']);

@@ -1,9 +1,8 @@
 /**
- * Decides for each directed link whether, when and how often bytes arrive. Never looks into them and does not know who
- * listens.
+ * Decides for each directed link whether, when and how often bytes arrive. Never reads them and knows no receivers.
  *
- * Datagrams suffer what the link does to them. Segments of a connection are resent until they arrive: loss costs them
- * time, and a cut holds them until the link is whole again.
+ * Datagrams are lost, duplicated and reordered. Segments of a connection are resent until they arrive: loss costs time,
+ * and a cut holds them until the link is mended.
  */
 import { assert } from '../../base/assert.ts';
 import type { Random } from '../../base/random.ts';
@@ -11,13 +10,13 @@ import type { Timeline } from './timeline.ts';
 
 export type LinkConditions = {
   readonly delayMs: number;
-  /** Added to the delay, drawn anew for each datagram or segment. */
+  /** Upper bound of a random delay that is added to each datagram or segment. */
   readonly jitterMs: number;
   readonly lossRatio: number;
   readonly duplicateRatio: number;
-  /** How many datagrams are held back long enough to be overtaken. */
+  /** Share of datagrams that are delayed long enough to be overtaken. */
   readonly reorderRatio: number;
-  /** 0 means without limit. */
+  /** 0: unlimited. */
   readonly bytesPerSecond: number;
 };
 
@@ -33,7 +32,7 @@ export const lanConditions: LinkConditions = {
 const headerBytes = 60;
 const resendMs = 200;
 const resendsMax = 8;
-/** A router that is this far behind drops datagrams. */
+/** A router with a longer queue drops datagrams. */
 const routerQueueMsMax = 250;
 
 type Link = {
@@ -59,18 +58,18 @@ export class SimulatedNetwork {
     this.#base = base;
   }
 
-  /** Changes some conditions of one direction; what is not named stays. */
+  /** Changes the given conditions of one direction. */
   change(from: number, to: number, patch: Partial<LinkConditions>): void {
     const link = this.#link(from, to);
     link.conditions = { ...link.conditions, ...patch };
   }
 
-  /** Takes the named conditions of one direction back to what the world began with. */
+  /** Restores the named conditions of one direction to those at the start of the world. */
   restore(from: number, to: number, names: readonly (keyof LinkConditions)[]): void {
     this.change(from, to, Object.fromEntries(names.map((name) => [name, this.#base[name]])));
   }
 
-  /** Cuts add up: a link that two faults have cut is whole when both are over. */
+  /** Cuts are counted: a link that two faults cut is mended when both have ended. */
   cut(from: number, to: number): void {
     const link = this.#link(from, to);
     link.cuts += 1;
@@ -86,7 +85,7 @@ export class SimulatedNetwork {
     if (link.cuts === 0) this.#release(link);
   }
 
-  /** Every link is as it was when the world began. */
+  /** Restores every link to its conditions at the start of the world. */
   heal(): void {
     for (const row of this.#links) {
       for (const link of row ?? []) {
@@ -102,7 +101,7 @@ export class SimulatedNetwork {
     return this.#link(from, to).cuts > 0;
   }
 
-  /** Since when the link is cut without a pause; never (infinity) when it is whole. */
+  /** Start of the current cut; infinity if the link is not cut. */
   cutSinceMs(from: number, to: number): number {
     const link = this.#link(from, to);
     return link.cuts > 0 ? link.cutSinceMs : Number.POSITIVE_INFINITY;
@@ -112,35 +111,35 @@ export class SimulatedNetwork {
     this.#cutListeners.push(listener);
   }
 
-  /** Calls back some time after the link is whole again. Calling the result forgets it. */
+  /** Calls back some time after the link is mended. The result cancels it. */
   onceMended(from: number, to: number, run: () => void): () => void {
     const link = this.#link(from, to);
-    assert(link.cuts > 0, 'waits for a link that is whole');
+    assert(link.cuts > 0, 'the link is not cut');
     link.waiting.add(run);
     return () => link.waiting.delete(run);
   }
 
-  /** Calls `arrive` for each copy that gets through; also a copy that is under way when the link is cut is lost. */
+  /** Calls `arrive` for each copy that arrives; a copy in flight is lost when the link is cut. */
   datagram(from: number, to: number, sizeBytes: number, arrive: () => void): void {
     const link = this.#link(from, to);
     const { lossRatio, duplicateRatio, reorderRatio, delayMs, jitterMs } = link.conditions;
-    if (link.cuts > 0 || this.#happens(lossRatio)) return;
+    if (link.cuts > 0 || this.#drawn(lossRatio)) return;
     const queueMs = this.#queueMs(link, sizeBytes);
     if (queueMs > routerQueueMsMax) return;
-    const copies = this.#happens(duplicateRatio) ? 2 : 1;
+    const copies = this.#drawn(duplicateRatio) ? 2 : 1;
     for (let copy = 0; copy < copies; copy++) {
-      const heldMs = this.#happens(reorderRatio) ? this.#random.between(1, 10) * (delayMs + jitterMs) : 0;
+      const heldMs = this.#drawn(reorderRatio) ? this.#random.between(1, 10) * (delayMs + jitterMs) : 0;
       this.#timeline.after(queueMs + this.#travelMs(link) + heldMs, () => {
         if (link.cuts === 0) arrive();
       });
     }
   }
 
-  /** How long a segment of a connection is on its way, resends included. */
+  /** Travel time of a segment of a connection, resends included. */
   segmentMs(from: number, to: number, sizeBytes: number): number {
     const link = this.#link(from, to);
     let travelMs = this.#queueMs(link, sizeBytes) + this.#travelMs(link);
-    for (let resends = 0; resends < resendsMax && this.#happens(link.conditions.lossRatio); resends++) {
+    for (let resends = 0; resends < resendsMax && this.#drawn(link.conditions.lossRatio); resends++) {
       travelMs += resendMs * 2 ** Math.min(resends, 4);
     }
     return travelMs;
@@ -161,11 +160,11 @@ export class SimulatedNetwork {
     return queueMs;
   }
 
-  #happens(ratio: number): boolean {
+  #drawn(ratio: number): boolean {
     return ratio > 0 && this.#random.chance(ratio);
   }
 
-  /** Senders notice at their next resend, not at once. */
+  /** Senders notice the mended link at their next resend. */
   #release(link: Link): void {
     const waiting = [...link.waiting];
     link.waiting.clear();

@@ -1,15 +1,13 @@
 /**
- * One simulated process or thread. All callbacks pass run(), which defers them while paused and drops them after exit.
- * A restart is a new process.
- *
- * It owns no clock of its own (see simulated-host.ts) and knows nothing of networks or disks.
+ * One simulated process or thread. Every callback passes run(), which defers it while the process is paused and drops
+ * it after the exit. A restart is a new process. Knows no clock, network or disk.
  */
 import type { Cancel } from '../../base/ports.ts';
 import { LinkedList } from './linked-list.ts';
 import type { Timeline } from './timeline.ts';
 
 export type SimulatedProcessEvents = {
-  /** Code of this life threw: in the real world the process would be gone. */
+  /** Code of this process threw; a real process would have crashed. */
   readonly threw: (error: unknown) => void;
 };
 
@@ -17,11 +15,11 @@ export class SimulatedProcess {
   readonly #timeline: Timeline;
   readonly #events: SimulatedProcessEvents;
   readonly #children = new Set<SimulatedProcess>();
-  readonly #atEnd: (() => void)[] = [];
+  readonly #onExit: (() => void)[] = [];
   readonly #timers = new LinkedList<Cancel>();
-  #postponed: (() => void)[] = [];
-  #stalledUntilMs = 0;
-  #stalledMs = 0;
+  #deferred: (() => void)[] = [];
+  #pausedUntilMs = 0;
+  #pausedMs = 0;
   #alive = true;
 
   constructor(timeline: Timeline, events: SimulatedProcessEvents) {
@@ -33,37 +31,37 @@ export class SimulatedProcess {
     return this.#alive;
   }
 
-  /** How much waits for the end of a stall. */
+  /** Callbacks that wait for the end of a pause. */
   get deferredCount(): number {
-    return this.#postponed.length;
+    return this.#deferred.length;
   }
 
-  get isStalled(): boolean {
-    return this.#postponed.length > 0 || this.#timeline.nowMs < this.#stalledUntilMs;
+  get isPaused(): boolean {
+    return this.#deferred.length > 0 || this.#timeline.nowMs < this.#pausedUntilMs;
   }
 
-  /** How long this life has been made to stand still, all stalls together. */
+  /** Sum of all pauses. */
   get pausedMs(): number {
-    return this.#stalledMs;
+    return this.#pausedMs;
   }
 
-  /** When its last stall was over, or will be; 0 if it never stood still. */
-  get stalledUntilMs(): number {
-    return this.#stalledUntilMs;
+  /** End of the last pause; 0 if there was none. */
+  get pausedUntilMs(): number {
+    return this.#pausedUntilMs;
   }
 
   run(run: () => void): void {
     if (!this.#alive) return;
-    if (this.isStalled) this.#postponed.push(run);
+    if (this.isPaused) this.#deferred.push(run);
     else this.guard(run);
   }
 
-  /** Enters after `delayMs` of world time, unless the life is over by then. */
+  /** Runs after `delayMs` of world time, unless the process has exited by then. */
   after(delayMs: number, run: () => void): Cancel {
     let cancelled = false;
     const event = this.#timeline.schedule(this.#timeline.nowMs + Math.max(0, delayMs), () => {
-      this.#timers.remove(link);
-      if (this.#alive && !this.isStalled) this.guard(run);
+      this.#timers.remove(node);
+      if (this.#alive && !this.isPaused) this.guard(run);
       else
         this.run(() => {
           if (!cancelled) run();
@@ -71,24 +69,24 @@ export class SimulatedProcess {
     });
     const cancel = (): void => {
       cancelled = true;
-      this.#timers.remove(link);
+      this.#timers.remove(node);
       this.#timeline.remove(event);
     };
-    const link = this.#timers.add(cancel);
+    const node = this.#timers.add(cancel);
     return cancel;
   }
 
-  /** Nothing runs until `durationMs` have passed; then everything runs that should have, in its order. */
+  /** Defers every callback for `durationMs`; then they run in order. */
   pause(durationMs: number): void {
-    this.#stalledMs += durationMs;
-    this.#stalledUntilMs = Math.max(this.#stalledUntilMs, this.#timeline.nowMs + durationMs);
+    this.#pausedMs += durationMs;
+    this.#pausedUntilMs = Math.max(this.#pausedUntilMs, this.#timeline.nowMs + durationMs);
     for (const child of this.#children) child.pause(durationMs);
-    this.#timeline.at(this.#stalledUntilMs, () => this.#wake());
+    this.#timeline.at(this.#pausedUntilMs, () => this.#wake());
   }
 
-  /** Ends a stall early. */
+  /** Ends a pause early. */
   resume(): void {
-    this.#stalledUntilMs = Math.min(this.#stalledUntilMs, this.#timeline.nowMs);
+    this.#pausedUntilMs = Math.min(this.#pausedUntilMs, this.#timeline.nowMs);
     for (const child of this.#children) child.resume();
     this.#timeline.after(0, () => this.#wake());
   }
@@ -101,26 +99,26 @@ export class SimulatedProcess {
   }
 
   onExit(run: () => void): void {
-    if (this.#alive) this.#atEnd.push(run);
+    if (this.#alive) this.#onExit.push(run);
     else run();
   }
 
   exit(): void {
     if (!this.#alive) return;
     this.#alive = false;
-    this.#postponed = [];
+    this.#deferred = [];
     for (const child of [...this.#children]) child.exit();
     for (const cancel of this.#timers.all()) cancel();
-    for (const run of this.#atEnd.splice(0)) run();
+    for (const run of this.#onExit.splice(0)) run();
   }
 
   #wake(): void {
-    if (this.#timeline.nowMs < this.#stalledUntilMs) return;
-    for (const run of this.#postponed) if (this.#alive) this.guard(run);
-    this.#postponed = [];
+    if (this.#timeline.nowMs < this.#pausedUntilMs) return;
+    for (const run of this.#deferred) if (this.#alive) this.guard(run);
+    this.#deferred = [];
   }
 
-  /** Runs code of this life on behalf of a port that must go on whatever it does. False: it threw. */
+  /** Runs code of this process for a port that must survive an exception. False if it threw. */
   guard(run: () => void): boolean {
     try {
       run();

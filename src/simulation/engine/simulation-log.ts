@@ -1,11 +1,8 @@
 /**
- * Event log of a simulated world: virtual time, node, text. Same seed and commit give the same bytes. Details are
- * formatted only on demand.
+ * Event log of a simulated world: virtual time, node, text. The same seed and commit give the same bytes. The last
+ * lines are kept; a sink gets all lines. Details (messages, connections) are formatted only if the log is detailed.
  *
  *     1042.250 n3       power lost
- *
- * The same seed and commit give the same bytes. The last lines are kept, all lines go to a sink if there is one.
- * Details (each message, each connection) are only worded when asked for, because most runs are never read.
  */
 import { BoundedQueue } from '../../base/collections/bounded-queue.ts';
 
@@ -18,7 +15,7 @@ export type SimulationLogOptions = {
   readonly sink?: LogSink | undefined;
 };
 
-type Entry = { readonly atMs: number; readonly node: string; readonly what: string };
+type Entry = { readonly atMs: number; readonly node: string; readonly text: string };
 
 export class SimulationLog {
   readonly #options: SimulationLogOptions;
@@ -34,16 +31,16 @@ export class SimulationLog {
     return this.#count;
   }
 
-  add(node: string, what: string): void {
-    const entry: Entry = { atMs: this.#options.nowMs(), node, what };
+  add(node: string, text: string): void {
+    const entry: Entry = { atMs: this.#options.nowMs(), node, text };
     this.#count += 1;
     if (this.#kept.length === this.#kept.max) this.#kept.shift();
     this.#kept.push(entry);
     this.#options.sink?.(lineOf(entry));
   }
 
-  detail(node: string, word: () => string): void {
-    if (this.#options.detailed) this.add(node, word());
+  detail(node: string, format: () => string): void {
+    if (this.#options.detailed) this.add(node, format());
   }
 
   last(count: number): string[] {
@@ -51,6 +48,6 @@ export class SimulationLog {
   }
 }
 
-function lineOf({ atMs, node, what }: Entry): string {
-  return `${atMs.toFixed(3).padStart(12)} ${node.padEnd(8)} ${what}`;
+function lineOf({ atMs, node, text }: Entry): string {
+  return `${atMs.toFixed(3).padStart(12)} ${node.padEnd(8)} ${text}`;
 }

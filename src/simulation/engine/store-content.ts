@@ -1,17 +1,17 @@
 /**
- * Entries of one simulated store in UTF-8 key order; keeps what was written beside what the medium holds, to detect
- * corruption.
+ * The entries of one simulated store in UTF-8 key order. Keeps what was written beside what the medium holds, so a read
+ * of a corrupted value fails with STORE_CORRUPT.
  */
 import { failure, type Outcome, success } from '../../base/errors.ts';
 import type { StoreEntry, StoreWrite } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
 
-/** Both are the same bytes at the same place until something damages the value. */
+/** Both are the same array until the value is corrupted. */
 type Entry = { readonly value: Uint8Array; readonly written: Uint8Array };
 
 export class StoreContent {
   readonly #entries = new Map<string, Entry>();
-  /** Keys in order, made when somebody reads after the set of keys has changed. */
+  /** Keys in order; computed by the first read after a change of the keys. */
   #ordered: string[] | undefined;
 
   get size(): number {
@@ -37,18 +37,18 @@ export class StoreContent {
     for (let at = lowerBound(keys, range.from); at < end && found.length < range.limit; at++) {
       const key = keys[at] as string;
       const entry = this.#entries.get(key) as Entry;
-      if (!isIntact(entry)) return failure('STORE_CORRUPT', `the value of ${key} is damaged`);
+      if (!isIntact(entry)) return failure('STORE_CORRUPT', `the value of ${key} is corrupt`);
       found.push({ key, value: entry.value.slice() });
     }
     return success(found);
   }
 
-  /** One value as it stands on the medium, for checkers that look from outside. */
+  /** The value on the medium, for checkers. */
   peek(key: string): Uint8Array | undefined {
     return this.#entries.get(key)?.value;
   }
 
-  /** Flips a bit of some value, and says whose. */
+  /** Flips a bit of a random value; returns its key. */
   flipBit(random: Random): string {
     const key = random.pick(this.#keys());
     this.corrupt(key, random);

@@ -3,7 +3,7 @@ import { it } from 'node:test';
 import fc from 'fast-check';
 import { alignToGrid, Timeline } from './timeline.ts';
 
-it('runs events by time, and those of one instant in the order of entering', () => {
+it('a timeline runs events by time, and those of equal times in insertion order', () => {
   const timeline = new Timeline();
   const ran: string[] = [];
   for (const [atMs, label] of [
@@ -22,7 +22,7 @@ it('runs events by time, and those of one instant in the order of entering', () 
   assert.equal(timeline.step(), false);
 });
 
-it('never goes back: what is entered for the past runs now', () => {
+it('a timeline never goes back: an event in the past runs now', () => {
   const timeline = new Timeline();
   timeline.runUntil(10);
   timeline.at(3, () => assert.equal(timeline.nowMs, 10));
@@ -30,7 +30,7 @@ it('never goes back: what is entered for the past runs now', () => {
   assert.equal(timeline.step(), true);
 });
 
-it('keeps the order of a sorted list, whatever is cancelled', () => {
+it('a timeline keeps the order of its events, whatever is cancelled', () => {
   fc.assert(
     fc.property(fc.array(fc.record({ atMs: fc.nat(50), keep: fc.boolean() }), { maxLength: 200 }), (entries) => {
       const timeline = new Timeline();
@@ -49,7 +49,7 @@ it('keeps the order of a sorted list, whatever is cancelled', () => {
   );
 });
 
-it('has a grid on which sums are exact', () => {
+it('sums of aligned times are exact', () => {
   let sumMs = 0;
   for (let i = 0; i < 1_000_000; i++) sumMs += alignToGrid(0.1);
   assert.equal(sumMs, 1_000_000 * alignToGrid(0.1));

@@ -1,21 +1,21 @@
 /**
- * Virtual time: an ordered event queue on a grid of 1/1024 ms. Equal times run in insertion order, so a run depends on
- * its inputs alone. Nothing runs unless its owner steps it.
+ * Virtual time: an ordered queue of events. Events with equal times run in insertion order, so a run depends on its
+ * inputs alone. Nothing runs unless the owner steps it.
  *
- * Time lies on a grid of 1/1024 ms. Sums on that grid are exact in floating point, so a delay is never short by a
- * rounding error and two machines print the same digits.
+ * Times are multiples of 1/1024 ms. Their sums are exact in floating point, so no delay is short by a rounding error,
+ * and all machines print the same digits.
  */
 import { assert } from '../../base/assert.ts';
 import type { Cancel } from '../../base/ports.ts';
 
 const ticksPerMs = 1024;
 
-/** The next instant of the grid that is not before `ms`. */
+/** The smallest multiple of 1/1024 ms that is not below `ms`. */
 export function alignToGrid(ms: number): number {
   return Math.ceil(ms * ticksPerMs) / ticksPerMs;
 }
 
-/** Something that is to happen; for whoever gave it, to take it back. */
+/** A queued event; its owner can remove it. */
 export type TimelineEvent = { readonly atMs: number; readonly order: number; readonly run: () => void; index: number };
 
 const notQueued = -1;
@@ -48,7 +48,7 @@ export class Timeline {
     return () => this.remove(event);
   }
 
-  /** The same for those who make many: without a function for each. */
+  /** `at` without a closure per event, for callers that schedule many. */
   schedule(atMs: number, run: () => void): TimelineEvent {
     assert(Number.isFinite(atMs), 'an event needs a finite time');
     const event: TimelineEvent = {
@@ -61,7 +61,7 @@ export class Timeline {
     return event;
   }
 
-  /** Runs the next event. False when there is none. */
+  /** Runs the next event; false if there is none. */
   step(): boolean {
     const event = this.#heap[0];
     if (event === undefined) return false;
@@ -72,18 +72,18 @@ export class Timeline {
     return true;
   }
 
-  /** When the next event is due. */
+  /** Time of the next event. */
   nextMs(): number | undefined {
     return this.#heap[0]?.atMs;
   }
 
-  /** Runs everything up to and including `atMs`, and leaves the time there. */
+  /** Runs all events up to and including `atMs`, and advances the time to it. */
   runUntil(atMs: number): void {
     for (let next = this.#heap[0]; next !== undefined && next.atMs <= atMs; next = this.#heap[0]) this.step();
     this.#nowMs = Math.max(this.#nowMs, alignToGrid(atMs));
   }
 
-  /** Takes it back; nothing happens when it has happened already. */
+  /** Removes an event; does nothing if it has run. */
   remove(event: TimelineEvent): void {
     const at = event.index;
     if (at === notQueued) return;

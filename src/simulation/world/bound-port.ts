@@ -1,6 +1,6 @@
 /**
- * A bound port of a simulated host: who listens and what it does with arrivals. Enforces cluster membership as sealing
- * would.
+ * A bound port of a simulated host: the process that listens, its identity, and what it does with arrivals. Only peers
+ * of the same `cluster` reach it, as with the secret of a real cluster.
  */
 import type { Identity } from '../../base/ports.ts';
 import type { SimulatedProcess } from '../engine/simulated-process.ts';
@@ -12,8 +12,8 @@ export type BoundPort = {
   readonly process: SimulatedProcess;
   readonly identity: Identity;
   readonly cluster: string;
-  /** Set by the datagram port once somebody receives. */
+  /** Set when the process registers a receiver of datagrams. */
   datagram?: (from: Identity, body: Uint8Array) => void;
-  /** Set by the stream port: the other side's connection arrives here. */
+  /** Set by the Streams port; called with the caller's side of a new connection. */
   accept?: (caller: SimulatedConnection) => void;
 };

@@ -1,4 +1,4 @@
-/** One side of a simulated byte stream with credit-based flow control in each direction. */
+/** One side of a simulated byte stream. Never sends more bytes than the credit of the peer allows. */
 import { failure, RemusterError, success } from '../../base/errors.ts';
 import type { ByteStream, ByteStreamEvents } from '../../base/ports.ts';
 import type { Failpoints } from '../../base/failpoints.ts';
@@ -8,8 +8,8 @@ import type { SimulatedConnection } from './simulated-connection.ts';
 const soonMs = 1;
 
 export class ByteStreamSide {
-  readonly #line: SimulatedConnection;
-  readonly #rare: Failpoints;
+  readonly #connection: SimulatedConnection;
+  readonly #failpoints: Failpoints;
   readonly #creditMax: number;
   #credit: number;
   #events: ByteStreamEvents | undefined;
@@ -17,16 +17,16 @@ export class ByteStreamSide {
   #refused = false;
   #ended = false;
   #peerEnded = false;
-  #over = false;
-  #forget: () => void;
+  #finished = false;
+  #cancelOnClose: () => void;
 
-  constructor(line: SimulatedConnection, creditMax: number, rare: Failpoints) {
-    this.#line = line;
-    this.#rare = rare;
+  constructor(connection: SimulatedConnection, creditMax: number, failpoints: Failpoints) {
+    this.#connection = connection;
+    this.#failpoints = failpoints;
     this.#creditMax = creditMax;
     this.#credit = creditMax;
-    this.#forget = line.onClose((reason) =>
-      this.#finish(failure('NETWORK_TIMEOUT', `the connection is gone: ${reason}`)),
+    this.#cancelOnClose = connection.onClose((reason) =>
+      this.#finish(failure('NETWORK_TIMEOUT', `the connection was lost: ${reason}`)),
     );
   }
 
@@ -34,8 +34,8 @@ export class ByteStreamSide {
     write: (chunk) => this.#write(chunk),
     end: () => this.#end(),
     abort: (reason) => {
-      if (this.#over) return;
-      this.#atPeer(reason.length, (peer) => peer.aborted(reason));
+      if (this.#finished) return;
+      this.#sendToPeer(reason.length, (peer) => peer.onAbort(reason));
       this.#finish(failure('CANCELLED', reason));
     },
   };
@@ -49,56 +49,59 @@ export class ByteStreamSide {
     this.#events = events;
   }
 
-  aborted(reason: string): void {
+  onAbort(reason: string): void {
     this.#finish(failure('CANCELLED', reason));
   }
 
-  /** The opening travels first, so the other side is there when anything else arrives. */
-  #atPeer(sizeBytes: number, act: (peer: ByteStreamSide) => void): void {
-    this.#line.send(sizeBytes, () => {
+  /** The opening arrives first, so the peer exists when anything else arrives. */
+  #sendToPeer(sizeBytes: number, act: (peer: ByteStreamSide) => void): void {
+    this.#connection.send(sizeBytes, () => {
       if (this.#peer !== undefined) act(this.#peer);
     });
   }
 
   #write(chunk: Uint8Array): boolean {
     if (chunk.length > this.#creditMax) {
-      throw new RemusterError('TOO_LARGE', `a chunk of a stream has at most ${this.#creditMax} bytes`);
+      throw new RemusterError(
+        'TOO_LARGE',
+        `the chunk has ${chunk.length} bytes; at most ${this.#creditMax} are allowed`,
+      );
     }
-    if (this.#over || this.#ended) return false;
+    if (this.#finished || this.#ended) return false;
     if (chunk.length > this.#credit || this.#refused) {
       this.#refused = true;
       return false;
     }
-    if (this.#rare('stream-no-credit')) {
+    if (this.#failpoints('stream-no-credit')) {
       this.#refused = true;
-      this.#line.self.process.after(soonMs, () => this.#credited(0));
+      this.#connection.self.process.after(soonMs, () => this.#onCredit(0));
       return false;
     }
     this.#credit -= chunk.length;
     const copy = chunk.slice();
-    this.#atPeer(copy.length, (peer) => peer.#arrived(copy));
+    this.#sendToPeer(copy.length, (peer) => peer.#onChunk(copy));
     return true;
   }
 
-  #arrived(bytes: Uint8Array): void {
-    if (this.#over) return;
+  #onChunk(bytes: Uint8Array): void {
+    if (this.#finished) return;
     const sizeBytes = bytes.length;
     this.#events?.chunk(bytes);
     bytes.fill(poisonByte);
-    this.#atPeer(0, (peer) => peer.#credited(sizeBytes));
+    this.#sendToPeer(0, (peer) => peer.#onCredit(sizeBytes));
   }
 
-  #credited(sizeBytes: number): void {
+  #onCredit(sizeBytes: number): void {
     this.#credit += sizeBytes;
-    if (!this.#refused || this.#over || this.#credit <= 0) return;
+    if (!this.#refused || this.#finished || this.#credit <= 0) return;
     this.#refused = false;
     if (!this.#ended) this.#events?.writable();
   }
 
   #end(): void {
-    if (this.#over || this.#ended) return;
+    if (this.#finished || this.#ended) return;
     this.#ended = true;
-    this.#atPeer(0, (peer) => peer.#onPeerEnd());
+    this.#sendToPeer(0, (peer) => peer.#onPeerEnd());
     this.#finishIfBoth();
   }
 
@@ -112,9 +115,9 @@ export class ByteStreamSide {
   }
 
   #finish(outcome: Parameters<ByteStreamEvents['ended']>[0]): void {
-    if (this.#over) return;
-    this.#over = true;
-    this.#forget();
-    this.#line.self.process.after(0, () => this.#events?.ended(outcome));
+    if (this.#finished) return;
+    this.#finished = true;
+    this.#cancelOnClose();
+    this.#connection.self.process.after(0, () => this.#events?.ended(outcome));
   }
 }

@@ -1,4 +1,4 @@
-/** The simulated ports against the suites that hold for the real ones as well. Time is pumped until a test has settled. */
+/** The simulated ports pass the conformance suites of the real ones. Virtual time advances until a test has settled. */
 import { nodeIdFrom } from '../../base/ids.ts';
 import type { Datagrams, Identity } from '../../base/ports.ts';
 import { describeClock } from '../../../test/simulation/conformance/clock.ts';
@@ -13,14 +13,14 @@ import { SimulatedWorld } from './simulated-world.ts';
 
 type Held = { readonly ports: SimulatedPorts };
 
-function pretend(names: readonly string[], seed = 'conformance'): SimulatedWorld<Held> {
-  const world = new SimulatedWorld<Held>({ seed, names, rarities: false, boot: (ports) => ({ ports }) });
+function startWorld(names: readonly string[], seed = 'conformance'): SimulatedWorld<Held> {
+  const world = new SimulatedWorld<Held>({ seed, names, failpoints: false, boot: (ports) => ({ ports }) });
   world.startAll();
   return world;
 }
 
-/** Steps the world, and lets promises settle in between; a world in which nothing is left to happen is stuck. */
-function settling(world: SimulatedWorld<unknown>): <T>(promise: Promise<T>) => Promise<T> {
+/** Steps the world and lets promises settle in between. Throws if no event is left and the promise is pending. */
+function settlerOf(world: SimulatedWorld<unknown>): <T>(promise: Promise<T>) => Promise<T> {
   return async (promise) => {
     const state = { settled: false };
     const end = (): void => {
@@ -32,7 +32,7 @@ function settling(world: SimulatedWorld<unknown>): <T>(promise: Promise<T>) => P
       if (state.settled) return promise;
       idle = world.timeline.step() ? 0 : idle + 1;
     }
-    throw new Error('nothing is left to happen in this world, and the test still waits');
+    throw new Error('no event is left in this world, and the promise is pending');
   };
 }
 
@@ -41,22 +41,22 @@ function ports(world: SimulatedWorld<Held>, name: string): SimulatedPorts {
 }
 
 describeClock('the simulated clock', () => {
-  const world = pretend(['n1']);
-  return { clock: ports(world, 'n1').clock, settle: settling(world) };
+  const world = startWorld(['n1']);
+  return { clock: ports(world, 'n1').clock, settle: settlerOf(world) };
 });
 
 describeClock('a simulated clock that drifts', () => {
-  const world = pretend(['n1']);
+  const world = startWorld(['n1']);
   world.host('n1').setRate(0.987);
-  return { clock: ports(world, 'n1').clock, settle: settling(world) };
+  return { clock: ports(world, 'n1').clock, settle: settlerOf(world) };
 });
 
 for (const seed of ['1', '2', '3', '4']) {
   describeFiles(`a simulated directory (seed ${seed})`, () => {
-    const world = pretend(['n1'], seed);
+    const world = startWorld(['n1'], seed);
     return {
       files: ports(world, 'n1').files,
-      settle: settling(world),
+      settle: settlerOf(world),
       crash: async () => {
         world.crash('n1');
         world.start('n1');
@@ -67,11 +67,11 @@ for (const seed of ['1', '2', '3', '4']) {
   });
 
   describeStore(`a simulated store (seed ${seed})`, () => {
-    const world = pretend(['n1'], seed);
+    const world = startWorld(['n1'], seed);
     const open = () => ports(world, 'n1').openStore('main');
     return {
       store: open(),
-      settle: settling(world),
+      settle: settlerOf(world),
       reopen: async () => open(),
       crash: async () => {
         world.crash('n1');
@@ -85,23 +85,23 @@ for (const seed of ['1', '2', '3', '4']) {
 }
 
 describeThreads('simulated threads', () => {
-  const world = pretend(['n1']);
-  return { threads: ports(world, 'n1').threads, settle: settling(world) };
+  const world = startWorld(['n1']);
+  return { threads: ports(world, 'n1').threads, settle: settlerOf(world) };
 });
 
 describeRunners('simulated runners', () => {
-  const world = pretend(['n1']);
-  return { runners: ports(world, 'n1').runners, settle: settling(world) };
+  const world = startWorld(['n1']);
+  return { runners: ports(world, 'n1').runners, settle: settlerOf(world) };
 });
 
 type Member = StreamsNode & { readonly datagrams: Datagrams };
 
-/** Members of one cluster, each on its own host, started when they join. */
-function cluster() {
+/** Members of one cluster, each on its own host, which start when they join. */
+function startCluster() {
   const world: SimulatedWorld<Member> = new SimulatedWorld<Member>({
     seed: 'conformance',
     names: ['a', 'b', 'c', 'd'],
-    rarities: false,
+    failpoints: false,
     boot: (ports, { name, host, index, boots }) => {
       const id = nodeIdFrom(new Uint8Array(16).fill(index + 1));
       const self: Identity = { id, name, host, port: 7400, generation: boots, roles: ['worker'], dc: 'local' };
@@ -114,11 +114,11 @@ function cluster() {
     return world.program(name)!;
   };
   return {
-    settle: settling(world),
+    settle: settlerOf(world),
     join: async (name: string) => start(name),
     restart: async ({ self }: StreamsNode) => start(self.name),
   };
 }
 
-describeDatagrams('the simulated network', () => cluster());
-describeStreams('the simulated network', () => cluster());
+describeDatagrams('the simulated network', () => startCluster());
+describeStreams('the simulated network', () => startCluster());

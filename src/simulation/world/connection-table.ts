@@ -1,5 +1,6 @@
 /**
- * All simulated connections of a world: dials them, and closes them for both sides after a long cut or a power loss.
+ * Owns all simulated connections of a world: dials them, and closes both sides after a long cut or a power loss. Knows
+ * nothing of what they carry.
  */
 import type { Failpoints } from '../../base/failpoints.ts';
 import type { SimulationLog } from '../engine/simulation-log.ts';
@@ -27,7 +28,7 @@ export type ConnectionTableOptions = {
   readonly network: SimulatedNetwork;
   readonly log: SimulationLog;
   readonly limits: ConnectionLimits;
-  readonly rare: Failpoints;
+  readonly failpoints: Failpoints;
   readonly hostAt: (address: string) => SimulatedHost | undefined;
 };
 
@@ -39,77 +40,77 @@ export class ConnectionTable {
   readonly network: SimulatedNetwork;
   readonly log: SimulationLog;
   readonly limits: ConnectionLimits;
-  readonly rare: Failpoints;
+  readonly failpoints: Failpoints;
   readonly hostAt: (address: string) => SimulatedHost | undefined;
-  /** Lines by the directed pair of hosts that they connect. */
-  readonly #lines = new Map<number, Set<SimulatedConnection>>();
+  /** Connections by directed pair of hosts. */
+  readonly #connections = new Map<number, Set<SimulatedConnection>>();
 
   constructor(options: ConnectionTableOptions) {
     ({ timeline: this.timeline, network: this.network, log: this.log } = options);
-    ({ limits: this.limits, rare: this.rare, hostAt: this.hostAt } = options);
-    this.network.watchCuts((from, to) => this.#cut(from, to));
+    ({ limits: this.limits, failpoints: this.failpoints, hostAt: this.hostAt } = options);
+    this.network.watchCuts((from, to) => this.#onCut(from, to));
   }
 
-  add(line: SimulatedConnection, from: number, to: number): void {
+  add(connection: SimulatedConnection, from: number, to: number): void {
     const key = from * hostsMax + to;
-    const known = this.#lines.get(key);
-    if (known === undefined) this.#lines.set(key, new Set([line]));
-    else known.add(line);
+    const known = this.#connections.get(key);
+    if (known === undefined) this.#connections.set(key, new Set([connection]));
+    else known.add(connection);
   }
 
-  remove(line: SimulatedConnection, from: number, to: number): void {
-    this.#lines.get(from * hostsMax + to)?.delete(line);
+  remove(connection: SimulatedConnection, from: number, to: number): void {
+    this.#connections.get(from * hostsMax + to)?.delete(connection);
   }
 
-  /** The line opens, is refused, or closes when its time is over. */
-  dial(line: SimulatedConnection): void {
-    const { remoteHost, self, address } = line;
-    const patience = this.timeline.after(this.limits.connectTimeoutMs, () => {
-      if (line.state === 'dialing') line.close('no answer');
+  /** The connection opens, is refused, or closes after the connect timeout. */
+  dial(connection: SimulatedConnection): void {
+    const { remoteHost, self, address } = connection;
+    const cancelTimeout = this.timeline.after(this.limits.connectTimeoutMs, () => {
+      if (connection.state === 'dialing') connection.close('no reply');
     });
-    line.onClose(patience);
+    connection.onClose(cancelTimeout);
     if (remoteHost === undefined) return;
-    this.#travel(self.host, remoteHost, () => {
-      if (!remoteHost.powered || line.state !== 'dialing') return;
+    this.#afterTravel(self.host, remoteHost, () => {
+      if (!remoteHost.powered || connection.state !== 'dialing') return;
       const listener = remoteHost.listeners.get(address.port);
-      if (listener?.accept === undefined) this.#travel(remoteHost, self.host, () => line.close('refused'));
+      if (listener?.accept === undefined) this.#afterTravel(remoteHost, self.host, () => connection.close('refused'));
       else if (listener.cluster !== self.cluster)
-        this.#travel(remoteHost, self.host, () => line.close('unauthenticated'));
-      else listener.process.run(() => listener.accept?.(line));
+        this.#afterTravel(remoteHost, self.host, () => connection.close('unauthenticated'));
+      else listener.process.run(() => listener.accept?.(connection));
     });
   }
 
-  /** The process behind these lines is gone. A host with power resets them, the others have to notice. */
-  processDied(lines: readonly SimulatedConnection[], powered: boolean): void {
-    for (const line of lines) {
-      if (powered) line.closeGracefully('reset');
-      else this.#noticeSilence(line);
+  /** The process of these connections exited. A host with power resets them; without power the peers time out. */
+  processDied(connections: readonly SimulatedConnection[], powered: boolean): void {
+    for (const connection of connections) {
+      if (powered) connection.closeGracefully('reset');
+      else this.#closeSilently(connection);
     }
   }
 
-  #noticeSilence(line: SimulatedConnection): void {
-    const { peer } = line;
-    line.close('power lost');
+  #closeSilently(connection: SimulatedConnection): void {
+    const { peer } = connection;
+    connection.close('power lost');
     if (peer !== undefined) this.timeline.after(this.limits.silenceMs, () => peer.close('silent'));
   }
 
-  #travel(from: SimulatedHost, to: SimulatedHost, arrive: () => void): void {
+  #afterTravel(from: SimulatedHost, to: SimulatedHost, arrive: () => void): void {
     this.timeline.after(this.network.segmentMs(from.index, to.index, helloBytes), () => {
       if (!this.network.isCut(from.index, to.index)) arrive();
       else this.network.onceMended(from.index, to.index, arrive);
     });
   }
 
-  #cut(from: number, to: number): void {
+  #onCut(from: number, to: number): void {
     this.timeline.after(this.limits.silenceMs, () => {
       if (this.timeline.nowMs - this.network.cutSinceMs(from, to) < this.limits.silenceMs) return;
-      for (const line of [...this.#between(from, to), ...this.#between(to, from)]) {
-        if (line.state === 'open') line.close('silent');
+      for (const connection of [...this.#between(from, to), ...this.#between(to, from)]) {
+        if (connection.state === 'open') connection.close('silent');
       }
     });
   }
 
   #between(from: number, to: number): Iterable<SimulatedConnection> {
-    return this.#lines.get(from * hostsMax + to) ?? [];
+    return this.#connections.get(from * hostsMax + to) ?? [];
   }
 }

@@ -1,12 +1,11 @@
 /**
- * One side of a simulated connection: delivers in order and once, or closes. A cut link holds data until both sides
- * give up. Knows nothing of requests or streams.
+ * One side of a simulated connection: delivers in order and once, or closes. Knows nothing of requests or streams.
  *
  *   dialing --accepted--> open --close, reset, silence--> closed
  *      '-------- refused, timed out, silence --------------^
  *
- * A cut link holds what is under way; after `silenceMs` of it both sides give the line up, as keepalives would. A
- * process that dies on a host that lives resets its lines; a host without power says nothing at all.
+ * A cut link holds transfers in flight; after `silenceMs` both sides close, as with keepalives. A process that exits on
+ * a host with power resets its connections; a host without power sends nothing.
  */
 import type { Done } from '../../base/errors.ts';
 import type { Address, Identity } from '../../base/ports.ts';
@@ -17,41 +16,41 @@ import type { ConnectionTable } from './connection-table.ts';
 
 const frameBytes = 40;
 
-/** What one side does with what the other side sends; see streams.ts. */
+/** Handles what the peer sends (simulated-streams.ts). */
 export type ConnectionReceiver = {
-  /** The line that was dialled is answered. */
-  accepted(line: SimulatedConnection, peer: SimulatedConnection): void;
-  requested(line: SimulatedConnection, body: Uint8Array, remainingMs: number, reply: Done<Uint8Array>): void;
-  notified(line: SimulatedConnection, body: Uint8Array): void;
-  opened(line: SimulatedConnection, opening: Uint8Array, opener: ByteStreamSide): void;
+  /** The peer accepted the connection that this side dialed. */
+  accepted(connection: SimulatedConnection, peer: SimulatedConnection): void;
+  requested(connection: SimulatedConnection, body: Uint8Array, remainingMs: number, reply: Done<Uint8Array>): void;
+  notified(connection: SimulatedConnection, body: Uint8Array): void;
+  opened(connection: SimulatedConnection, opening: Uint8Array, opener: ByteStreamSide): void;
 };
 
-type QueuedTransfer = { readonly sizeBytes: number; readonly act: (there: SimulatedConnection) => void };
+type QueuedTransfer = { readonly sizeBytes: number; readonly act: (peer: SimulatedConnection) => void };
 
 export class SimulatedConnection {
   readonly self: BoundPort;
   readonly address: Address;
   readonly receiver: ConnectionReceiver;
-  readonly #board: ConnectionTable;
-  readonly #atClose = new Set<(reason: string) => void>();
+  readonly #table: ConnectionTable;
+  readonly #onClose = new Set<(reason: string) => void>();
   readonly #waiting: QueuedTransfer[] = [];
   #held: QueuedTransfer[] = [];
-  readonly #far: SimulatedHost | undefined;
+  readonly #remoteHost: SimulatedHost | undefined;
   #peer: SimulatedConnection | undefined;
   #state: 'dialing' | 'open' | 'closed' = 'dialing';
-  /** Nobody resends what the network still holds. */
+  /** This side closed: transfers that the network holds are dropped. */
   #abandoned = false;
   #queuedBytes = 0;
   #lastArrivalMs = 0;
-  #drained: (() => void)[] = [];
+  #onceDrained: (() => void)[] = [];
 
-  constructor(board: ConnectionTable, self: BoundPort, address: Address, receiver: ConnectionReceiver) {
-    this.#board = board;
+  constructor(table: ConnectionTable, self: BoundPort, address: Address, receiver: ConnectionReceiver) {
+    this.#table = table;
     this.self = self;
     this.receiver = receiver;
     this.address = address;
-    this.#far = board.hostAt(address.host);
-    if (this.#far !== undefined) board.add(this, self.host.index, this.#far.index);
+    this.#remoteHost = table.hostAt(address.host);
+    if (this.#remoteHost !== undefined) table.add(this, self.host.index, this.#remoteHost.index);
   }
 
   get state(): 'dialing' | 'open' | 'closed' {
@@ -62,7 +61,7 @@ export class SimulatedConnection {
     return this.#peer;
   }
 
-  /** Who is at the other side, once that is proved. */
+  /** Identity of the peer, once the connection is open. */
   get remote(): Identity | undefined {
     return this.#peer?.self.identity;
   }
@@ -72,47 +71,47 @@ export class SimulatedConnection {
   }
 
   get remoteHost(): SimulatedHost | undefined {
-    return this.#far;
+    return this.#remoteHost;
   }
 
-  /** Both sides are there: what waited sets out. */
+  /** Both sides exist: sends what waited. */
   open(peer: SimulatedConnection): void {
     this.#peer = peer;
     this.#state = 'open';
-    for (const freight of this.#waiting.splice(0)) this.#dispatch(freight);
+    for (const transfer of this.#waiting.splice(0)) this.#dispatch(transfer);
   }
 
-  /** Does something at the other side, after everything that was sent before. */
-  send(bodyBytes: number, act: (there: SimulatedConnection) => void): void {
+  /** Runs `act` at the peer, after everything that was sent before. */
+  send(bodyBytes: number, act: (peer: SimulatedConnection) => void): void {
     if (this.#state === 'closed') return;
-    const freight = { sizeBytes: bodyBytes + frameBytes, act };
-    this.#queuedBytes += freight.sizeBytes;
-    if (this.#state === 'dialing') this.#waiting.push(freight);
-    else this.#dispatch(freight);
+    const transfer = { sizeBytes: bodyBytes + frameBytes, act };
+    this.#queuedBytes += transfer.sizeBytes;
+    if (this.#state === 'dialing') this.#waiting.push(transfer);
+    else this.#dispatch(transfer);
   }
 
-  /** Runs when the line closes; the result takes it back. */
+  /** Runs when the connection closes; the result cancels it. */
   onClose(run: (reason: string) => void): () => void {
-    this.#atClose.add(run);
-    return () => this.#atClose.delete(run);
+    this.#onClose.add(run);
+    return () => this.#onClose.delete(run);
   }
 
-  /** Runs when the queue is at most half full, or the line is gone. */
+  /** Runs when the queue is at most half full or the connection has closed. */
   onceDrained(run: () => void): void {
-    this.#drained.push(run);
-    this.#noticeDrained();
+    this.#onceDrained.push(run);
+    this.#notifyIfDrained();
   }
 
-  /** This side is over at once; nothing is said to the other one. */
+  /** Closes this side at once without a message to the peer. */
   close(reason: string): void {
     this.#abandoned = true;
     this.#held = [];
     this.#end(reason);
   }
 
-  /** This side is over, and the other one hears of it behind everything that is under way. */
+  /** Closes this side; the peer closes after everything in flight. */
   closeGracefully(reason: string): void {
-    this.send(0, (there) => there.close(reason));
+    this.send(0, (peer) => peer.close(reason));
     this.#end(reason);
   }
 
@@ -120,64 +119,64 @@ export class SimulatedConnection {
     if (this.#state === 'closed') return;
     this.#state = 'closed';
     this.#waiting.length = 0;
-    if (this.#far !== undefined) this.#board.remove(this, this.self.host.index, this.#far.index);
-    for (const run of this.#atClose) run(reason);
-    this.#atClose.clear();
-    this.#noticeDrained();
+    if (this.#remoteHost !== undefined) this.#table.remove(this, this.self.host.index, this.#remoteHost.index);
+    for (const run of this.#onClose) run(reason);
+    this.#onClose.clear();
+    this.#notifyIfDrained();
   }
 
-  #dispatch(freight: QueuedTransfer): void {
-    const [from, to] = [this.self.host.index, (this.#far as SimulatedHost).index];
-    const { timeline, network } = this.#board;
-    const arriveMs = timeline.nowMs + network.segmentMs(from, to, freight.sizeBytes);
+  #dispatch(transfer: QueuedTransfer): void {
+    const [from, to] = [this.self.host.index, (this.#remoteHost as SimulatedHost).index];
+    const { timeline, network } = this.#table;
+    const arriveMs = timeline.nowMs + network.segmentMs(from, to, transfer.sizeBytes);
     this.#lastArrivalMs = Math.max(this.#lastArrivalMs, arriveMs);
-    timeline.at(this.#lastArrivalMs, () => this.#arrive(freight));
+    timeline.at(this.#lastArrivalMs, () => this.#arrive(transfer));
   }
 
-  #arrive(freight: QueuedTransfer): void {
-    const [from, to] = [this.self.host.index, (this.#far as SimulatedHost).index];
+  #arrive(transfer: QueuedTransfer): void {
+    const [from, to] = [this.self.host.index, (this.#remoteHost as SimulatedHost).index];
     if (this.#held.length > 0) {
-      this.#held.push(freight);
-    } else if (this.#board.network.isCut(from, to)) {
+      this.#held.push(transfer);
+    } else if (this.#table.network.isCut(from, to)) {
       if (this.#abandoned) return;
-      this.#held.push(freight);
-      this.#board.network.onceMended(from, to, () => this.#mended());
+      this.#held.push(transfer);
+      this.#table.network.onceMended(from, to, () => this.#onMended());
     } else {
-      this.#deliver(freight);
+      this.#deliver(transfer);
     }
   }
 
-  #mended(): void {
+  #onMended(): void {
     const held = this.#held;
     this.#held = [];
-    for (const freight of held) this.#arrive(freight);
+    for (const transfer of held) this.#arrive(transfer);
   }
 
-  #deliver(freight: QueuedTransfer): void {
+  #deliver(transfer: QueuedTransfer): void {
     const peer = this.#peer as SimulatedConnection;
     if (peer.#state === 'closed') {
       if (peer.self.host.powered) this.#reset();
       return;
     }
     peer.self.process.run(() => {
-      this.#queuedBytes -= freight.sizeBytes;
-      if (peer.#state !== 'closed') freight.act(peer);
-      this.#noticeDrained();
+      this.#queuedBytes -= transfer.sizeBytes;
+      if (peer.#state !== 'closed') transfer.act(peer);
+      this.#notifyIfDrained();
     });
   }
 
-  /** The other host answers that it knows nothing of this line. */
+  /** The remote host replies that it does not know the connection. */
   #reset(): void {
-    const { timeline, network } = this.#board;
-    const [from, to] = [(this.#far as SimulatedHost).index, this.self.host.index];
+    const { timeline, network } = this.#table;
+    const [from, to] = [(this.#remoteHost as SimulatedHost).index, this.self.host.index];
     timeline.after(network.segmentMs(from, to, frameBytes), () => {
       if (!network.isCut(from, to)) this.close('reset');
     });
   }
 
-  #noticeDrained(): void {
-    if (this.#drained.length === 0) return;
-    if (this.#state !== 'closed' && this.#queuedBytes > this.#board.limits.queueBytesMax / 2) return;
-    for (const run of this.#drained.splice(0)) this.self.process.after(0, run);
+  #notifyIfDrained(): void {
+    if (this.#onceDrained.length === 0) return;
+    if (this.#state !== 'closed' && this.#queuedBytes > this.#table.limits.queueBytesMax / 2) return;
+    for (const run of this.#onceDrained.splice(0)) this.self.process.after(0, run);
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The Datagrams port on the simulated network. Drops what is addressed to another id, as unsealing would; bounds what
- * arrives while the process is paused.
+ * The Datagrams port on the simulated network. Drops a datagram for another node id or cluster, as the encryption of
+ * real ones does; bounds what arrives while the process is paused.
  */
 import { assert } from '../../base/assert.ts';
 import { success } from '../../base/errors.ts';
@@ -11,7 +11,7 @@ import type { SimulatedHost } from './simulated-host.ts';
 import type { SimulatedNetwork } from '../engine/simulated-network.ts';
 
 const receiveBufferMax = 512;
-/** What a body is filled with once the call that was given it has returned: nobody may keep it. */
+/** Overwrites a body after the call that got it, because the receiver must not keep it. */
 export const poisonByte = 0xdd;
 
 export type SimulatedDatagramContext = {
@@ -48,7 +48,7 @@ export function simulatedDatagrams(world: SimulatedDatagramContext, self: BoundP
 function deliver(world: SimulatedDatagramContext, from: BoundPort, to: BoundPort, body: Uint8Array): void {
   if (to.cluster !== from.cluster || to.process.deferredCount >= receiveBufferMax) return;
   to.process.run(() => {
-    world.log.detail(to.host.name, () => `hears a datagram of ${body.length} bytes from ${from.identity.name}`);
+    world.log.detail(to.host.name, () => `receives a datagram of ${body.length} bytes from ${from.identity.name}`);
     const copy = body.slice();
     to.datagram?.(from.identity, copy);
     copy.fill(poisonByte);

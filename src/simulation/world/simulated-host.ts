@@ -1,6 +1,6 @@
 /**
- * A simulated machine: power, disk, bound ports, a clock with drift. Runs one node process at a time. Monotonic clocks
- * start elsewhere at each boot, to expose code that compares times of two lives.
+ * A simulated machine: power, disk, bound ports, a clock with drift. Runs one node process at a time. The monotonic
+ * clock starts at a random value at each boot, to expose code that compares times of two processes.
  */
 import { assert } from '../../base/assert.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
@@ -11,16 +11,16 @@ import type { BoundPort } from './bound-port.ts';
 import { SimulatedProcess } from '../engine/simulated-process.ts';
 import { alignToGrid, type Timeline } from '../engine/timeline.ts';
 
-/** Where wall clocks stand when the world begins: a fixed instant, so that logs do not depend on the day. */
+/** The wall clock at the start of the world: fixed, so that logs do not depend on the day. */
 export const worldStartWallMs = Date.UTC(2030, 0, 1);
 
 const bootClockMsMax = 1_000_000;
 
 export type SimulatedHostOptions = {
-  /** Place in the network's table of links. */
+  /** Index in the link table of the network. */
   readonly index: number;
   readonly name: string;
-  /** What others write into `Address.host`. */
+  /** The `host` of its addresses. */
   readonly address: string;
   readonly timeline: Timeline;
   readonly random: Random;
@@ -35,9 +35,9 @@ export class SimulatedHost {
   readonly disk: SimulatedDisk;
   readonly listeners = new Map<number, BoundPort>();
   readonly #random: Random;
-  /** For each life here: what aims its running timers at the world's time. */
+  /** Per process: functions that reschedule its running timers after a change of the rate. */
   readonly #timers = new Map<SimulatedProcess, LinkedList<() => void>>();
-  #life: SimulatedProcess | undefined;
+  #process: SimulatedProcess | undefined;
   #powered = true;
   #rate = 1;
   #anchorWorldMs = 0;
@@ -54,31 +54,31 @@ export class SimulatedHost {
   }
 
   get process(): SimulatedProcess | undefined {
-    return this.#life;
+    return this.#process;
   }
 
-  /** False after a power loss: then nobody even refuses a connection. */
+  /** False after a power loss: the host does not even refuse connections. */
   get powered(): boolean {
     return this.#powered;
   }
 
   boot(threw: (error: unknown) => void): SimulatedProcess {
-    assert(this.#life === undefined, `${this.name} is already running`);
+    assert(this.#process === undefined, `${this.name} is already running`);
     this.#powered = true;
     this.#anchorWorldMs = this.timeline.nowMs;
     this.#anchorLocalMs = this.#random.below(bootClockMsMax);
-    this.#life = new SimulatedProcess(this.timeline, { threw });
-    return this.#life;
+    this.#process = new SimulatedProcess(this.timeline, { threw });
+    return this.#process;
   }
 
-  /** The process is gone at once. With the power goes what the disk had not synced. */
+  /** Ends the process. A power loss also takes unsynced data. */
   stop(power: 'kept' | 'lost'): void {
     this.disk.crash(power);
     this.#powered = power === 'kept';
-    const life = this.#life;
-    this.#life = undefined;
+    const process = this.#process;
+    this.#process = undefined;
     this.listeners.clear();
-    life?.exit();
+    process?.exit();
   }
 
   nowMs(): number {
@@ -86,50 +86,50 @@ export class SimulatedHost {
     return this.#rate === 1 ? this.#anchorLocalMs + passedMs : this.#anchorLocalMs + Math.floor(passedMs * 1024) / 1024;
   }
 
-  /** 1.01 is a clock that gains one percent. Timers that run already go by the new speed. */
+  /** 1.01 is a clock that gains one percent; running timers follow the new rate. */
   setRate(rate: number): void {
     assert(rate > 0, 'a clock never runs backwards');
     if (rate === this.#rate) return;
     this.#anchorLocalMs = this.nowMs();
     this.#anchorWorldMs = this.timeline.nowMs;
     this.#rate = rate;
-    for (const timers of this.#timers.values()) for (const aim of timers.all()) aim();
+    for (const timers of this.#timers.values()) for (const reschedule of timers.all()) reschedule();
   }
 
-  /** Sets the clock on the wall, as an operator would. Nothing but logs may notice. */
+  /** Sets the wall clock, as an operator would. Only logs may depend on it. */
   setWallOffset(offsetMs: number): void {
     this.#wallOffsetMs = offsetMs;
   }
 
-  clock(life: SimulatedProcess): Clock {
+  clock(process: SimulatedProcess): Clock {
     const timers = new LinkedList<() => void>();
-    this.#timers.set(life, timers);
-    life.onExit(() => this.#timers.delete(life));
+    this.#timers.set(process, timers);
+    process.onExit(() => this.#timers.delete(process));
     return {
       nowMs: () => this.nowMs(),
       wallMs: () => worldStartWallMs + this.timeline.nowMs + this.#wallOffsetMs,
-      schedule: (delayMs, run) => this.#schedule(life, timers, delayMs, run),
+      schedule: (delayMs, run) => this.#schedule(process, timers, delayMs, run),
     };
   }
 
-  /** A drifting clock may be a grain short when the world's time has come: then it aims again. */
-  #schedule(life: SimulatedProcess, timers: LinkedList<() => void>, delayMs: number, run: () => void): () => void {
+  /** With drift the local time may be short by a rounding when the timer fires: then it is scheduled again. */
+  #schedule(process: SimulatedProcess, timers: LinkedList<() => void>, delayMs: number, run: () => void): () => void {
     const dueMs = this.nowMs() + alignToGrid(Math.max(0, delayMs));
     let stop: Cancel | undefined;
-    const forget = (): void => {
+    const cancel = (): void => {
       stop?.();
-      timers.remove(link);
+      timers.remove(node);
     };
-    const aim = (): void => {
+    const reschedule = (): void => {
       stop?.();
-      stop = life.after((dueMs - this.nowMs()) / this.#rate, () => {
-        if (this.nowMs() < dueMs) return aim();
-        forget();
+      stop = process.after((dueMs - this.nowMs()) / this.#rate, () => {
+        if (this.nowMs() < dueMs) return reschedule();
+        cancel();
         run();
       });
     };
-    const link = timers.add(aim);
-    aim();
-    return forget;
+    const node = timers.add(reschedule);
+    reschedule();
+    return cancel;
   }
 }

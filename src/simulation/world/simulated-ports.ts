@@ -1,4 +1,4 @@
-/** All ports of one simulated process, made for one life of it. Reaches nothing but its world. */
+/** All ports of one simulated process. They reach nothing outside of its world. */
 import { assert } from '../../base/assert.ts';
 import type { Clock, Datagrams, Files, Identity, Runners, Store, Streams, Threads } from '../../base/ports.ts';
 import { simulatedDatagrams } from './simulated-datagrams.ts';
@@ -17,27 +17,27 @@ export type SimulatedPorts = {
   readonly threads: Threads;
   readonly runners: Runners;
   openStore(name: string): Store;
-  /** Binds the port of that identity on this host. Only members of the same cluster hear each other. */
+  /** Binds the port of that identity on this host. Only members of the same cluster exchange messages. */
   listen(identity: Identity, cluster: string): { readonly datagrams: Datagrams; readonly streams: Streams };
 };
 
 export function openSimulatedPorts(
-  board: ConnectionTable,
+  table: ConnectionTable,
   host: SimulatedHost,
-  life: SimulatedProcess,
+  process: SimulatedProcess,
 ): SimulatedPorts {
-  const clock = host.clock(life);
+  const clock = host.clock(process);
   return {
     clock,
-    files: simulatedFiles(host.disk, life),
-    threads: simulatedThreads(life, (child) => host.clock(child)),
-    runners: simulatedRunners(life, (child) => host.clock(child)),
-    openStore: (name) => simulatedStore(host.disk, life, name, board.rare),
+    files: simulatedFiles(host.disk, process),
+    threads: simulatedThreads(process, (child) => host.clock(child)),
+    runners: simulatedRunners(process, (child) => host.clock(child)),
+    openStore: (name) => simulatedStore(host.disk, process, name, table.failpoints),
     listen: (identity, cluster) => {
-      const listener = bind(host, life, identity, cluster);
+      const listener = bind(host, process, identity, cluster);
       return {
-        datagrams: simulatedDatagrams(board, listener),
-        streams: simulatedStreams(board, listener, clock),
+        datagrams: simulatedDatagrams(table, listener),
+        streams: simulatedStreams(table, listener, clock),
       };
     },
   };

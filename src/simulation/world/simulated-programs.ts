@@ -1,6 +1,6 @@
 /**
- * The Threads and Runners ports without threads: `main` runs here on virtual time, in a process that can be killed.
- * Copies all messages.
+ * The Threads and Runners ports without threads or processes: `main` runs on virtual time, in a simulated process that
+ * can be killed. Messages are copied.
  */
 import { assert } from '../../base/assert.ts';
 import type {
@@ -15,7 +15,7 @@ import type {
 import type { SimulatedProcess } from '../engine/simulated-process.ts';
 
 type ProgramSpec = { readonly name: string; readonly program: Program; readonly data: Uint8Array };
-type ClockFor = (life: SimulatedProcess) => Clock;
+type ClockFor = (process: SimulatedProcess) => Clock;
 
 export function simulatedThreads(parent: SimulatedProcess, clockFor: ClockFor): Threads {
   return { start: (spec, events) => new SimulatedProgram(parent, clockFor, spec, events).handle };
@@ -28,7 +28,7 @@ export function simulatedRunners(parent: SimulatedProcess, clockFor: ClockFor): 
       const { lifetimeMsMax } = spec.limits;
       assert(lifetimeMsMax > 0, 'a runner needs a lifetime');
       if (Number.isFinite(lifetimeMsMax))
-        run.endAfter(lifetimeMsMax, `killed: its lifetime of ${lifetimeMsMax} ms is over`);
+        run.endAfter(lifetimeMsMax, `killed: its lifetime of ${lifetimeMsMax} ms has ended`);
       return run.handle;
     },
   };
@@ -39,7 +39,7 @@ const hopMs = 1 / 16;
 
 class SimulatedProgram {
   readonly #parent: SimulatedProcess;
-  readonly #life: SimulatedProcess;
+  readonly #process: SimulatedProcess;
   readonly #spec: ProgramSpec;
   readonly #events: ProgramEvents;
   readonly #clock: Clock;
@@ -51,9 +51,9 @@ class SimulatedProgram {
     this.#parent = parent;
     this.#spec = { ...spec, data: spec.data.slice() };
     this.#events = events;
-    this.#life = parent.spawn({ threw: (error) => this.#exit(`threw ${String(error)}`) });
-    this.#clock = clockFor(this.#life);
-    this.#life.after(startMs, () => this.#main());
+    this.#process = parent.spawn({ threw: (error) => this.#exit(`threw ${String(error)}`) });
+    this.#clock = clockFor(this.#process);
+    this.#process.after(startMs, () => this.#main());
   }
 
   readonly handle: RunningProgram = {
@@ -63,7 +63,7 @@ class SimulatedProgram {
 
   endAfter(lifetimeMs: number, reason: string): void {
     const cancel = this.#parent.after(lifetimeMs, () => this.#exit(reason));
-    this.#life.onExit(cancel);
+    this.#process.onExit(cancel);
   }
 
   #main(): void {
@@ -73,29 +73,29 @@ class SimulatedProgram {
       send: (body) => this.#toStarter(body.slice()),
       receive: (handler) => {
         this.#receive = handler;
-        for (const body of this.#early.splice(0)) this.#life.after(0, () => handler(body));
+        for (const body of this.#early.splice(0)) this.#process.after(0, () => handler(body));
       },
     };
     this.#spec.program.main(channel);
   }
 
   #toProgram(body: Uint8Array): void {
-    this.#life.after(hopMs, () => {
+    this.#process.after(hopMs, () => {
       if (this.#receive === undefined) this.#early.push(body);
       else this.#receive(body);
     });
   }
 
   #toStarter(body: Uint8Array): void {
-    if (!this.#life.alive) return;
+    if (!this.#process.alive) return;
     this.#parent.after(hopMs, () => {
       if (!this.#exited) this.#events.message(body);
     });
   }
 
   #exit(reason: string): void {
-    if (!this.#life.alive) return;
-    this.#life.exit();
+    if (!this.#process.alive) return;
+    this.#process.exit();
     this.#parent.after(hopMs, () => {
       this.#exited = true;
       this.#events.exited(reason);

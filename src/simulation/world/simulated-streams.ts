@@ -1,7 +1,6 @@
 /**
  * The Streams port on simulated connections: requests with deadlines, bounded one-way messages, byte streams. Bodies
- * are bytes, so they passed the real codec; they are copied, and overwritten after each call, because they are valid
- * only during it.
+ * are copied, and overwritten after each call, because they are valid only during it.
  */
 import { assert } from '../../base/assert.ts';
 import { type Done, serializeError, failure, type Outcome, success } from '../../base/errors.ts';
@@ -22,8 +21,8 @@ import { SimulatedConnection, type ConnectionReceiver } from './simulated-connec
 import type { BoundPort } from './bound-port.ts';
 import type { ConnectionTable } from './connection-table.ts';
 
-export function simulatedStreams(board: ConnectionTable, self: BoundPort, clock: Clock): Streams {
-  const endpoint = new StreamEndpoint(board, self, clock);
+export function simulatedStreams(table: ConnectionTable, self: BoundPort, clock: Clock): Streams {
+  const endpoint = new StreamEndpoint(table, self, clock);
   return {
     request: (to, body, timeoutMs, done) => endpoint.request(to, body, timeoutMs, done),
     notify: (to, body) => endpoint.notify(to, body),
@@ -36,24 +35,24 @@ export function simulatedStreams(board: ConnectionTable, self: BoundPort, clock:
 }
 
 class StreamEndpoint {
-  readonly #board: ConnectionTable;
+  readonly #table: ConnectionTable;
   readonly #self: BoundPort;
   readonly #clock: Clock;
-  readonly #lines = new Set<SimulatedConnection>();
-  /** By host and port. */
+  readonly #connections = new Set<SimulatedConnection>();
+  /** By host, then port. */
   readonly #byAddress = new Map<string, Map<number, SimulatedConnection>>();
-  /** How many lines each proved peer has; watchers are told of the first and of the last. */
-  readonly #lineCounts = new Map<string, number>();
+  /** Open connections per peer; watchers are notified of the first and the last. */
+  readonly #connectionCounts = new Map<string, number>();
   readonly #watchers: ((change: ConnectionChange) => void)[] = [];
   #service: StreamService | undefined;
   #open = true;
 
-  constructor(board: ConnectionTable, self: BoundPort, clock: Clock) {
-    this.#board = board;
+  constructor(table: ConnectionTable, self: BoundPort, clock: Clock) {
+    this.#table = table;
     this.#self = self;
     this.#clock = clock;
     self.accept = (caller) => this.#accept(caller);
-    self.process.onExit(() => board.processDied([...this.#lines], self.host.powered));
+    self.process.onExit(() => table.processDied([...this.#connections], self.host.powered));
   }
 
   serve(service: StreamService): void {
@@ -66,71 +65,71 @@ class StreamEndpoint {
 
   request(to: Address, body: Uint8Array, timeoutMs: number, done: Done<Uint8Array>): Cancel {
     let over = false;
-    let forget: Cancel | undefined;
+    let cancelOnClose: Cancel | undefined;
     const finish = (outcome: Outcome<Uint8Array>): void => {
       if (over) return;
       over = true;
       cancelTimer();
-      forget?.();
+      cancelOnClose?.();
       this.#self.process.after(0, () => {
         done(outcome);
         if (outcome.ok) outcome.value.fill(poisonByte);
       });
     };
     const cancelTimer = this.#clock.schedule(timeoutMs, () => finish(failure('DEADLINE')));
-    const line = this.#lineWithRoom(to, 'request-queue-full');
-    if (line === undefined) finish(failure(this.#open ? 'CAPACITY' : 'UNREACHABLE'));
+    const connection = this.#connectionWithCapacity(to, 'request-queue-full');
+    if (connection === undefined) finish(failure(this.#open ? 'CAPACITY' : 'UNREACHABLE'));
     else {
-      forget = line.onClose((reason) => finish(lost(line, reason)));
+      cancelOnClose = connection.onClose((reason) => finish(connectionLost(connection, reason)));
       const copy = body.slice();
       const deadlineMs = this.#clock.nowMs() + timeoutMs;
-      line.send(copy.length, (there) => {
-        const answer = (outcome: Outcome<Uint8Array>): void => {
-          there.send(outcome.ok ? outcome.value.length : 0, () => finish(outcome));
+      connection.send(copy.length, (peer) => {
+        const reply = (outcome: Outcome<Uint8Array>): void => {
+          peer.send(outcome.ok ? outcome.value.length : 0, () => finish(outcome));
         };
-        if (!over) there.receiver.requested(there, copy, Math.max(0, deadlineMs - this.#clock.nowMs()), answer);
+        if (!over) peer.receiver.requested(peer, copy, Math.max(0, deadlineMs - this.#clock.nowMs()), reply);
       });
     }
     return () => finish(failure('CANCELLED'));
   }
 
   notify(to: Address, body: Uint8Array): boolean {
-    const line = this.#lineWithRoom(to, 'notify-queue-full');
-    if (line === undefined) return false;
+    const connection = this.#connectionWithCapacity(to, 'notify-queue-full');
+    if (connection === undefined) return false;
     const copy = body.slice();
-    line.send(copy.length, (there) => there.receiver.notified(there, copy));
+    connection.send(copy.length, (peer) => peer.receiver.notified(peer, copy));
     return true;
   }
 
   drained(to: Address, done: () => void): void {
-    const line = this.#known(to);
-    if (line === undefined) this.#self.process.after(0, done);
-    else line.onceDrained(done);
+    const connection = this.#known(to);
+    if (connection === undefined) this.#self.process.after(0, done);
+    else connection.onceDrained(done);
   }
 
   openStream(to: Address, opening: Uint8Array, events: ByteStreamEvents): ByteStream {
-    const line = this.#open ? this.#lineTo(to) : this.#newLine(to);
-    const side = new ByteStreamSide(line, this.#board.limits.creditBytes, this.#board.rare);
+    const connection = this.#open ? this.#connectionTo(to) : this.#createConnection(to);
+    const side = new ByteStreamSide(connection, this.#table.limits.creditBytes, this.#table.failpoints);
     side.listen(events);
     const copy = opening.slice();
-    line.send(copy.length, (there) => there.receiver.opened(there, copy, side));
-    if (!this.#open) line.close('this node has closed its connections');
+    connection.send(copy.length, (peer) => peer.receiver.opened(peer, copy, side));
+    if (!this.#open) connection.close('this node has closed its connections');
     return side.stream;
   }
 
   close(done: Done<void>): void {
     this.#open = false;
     delete this.#self.accept;
-    for (const line of [...this.#lines]) line.closeGracefully('closed');
+    for (const connection of [...this.#connections]) connection.closeGracefully('closed');
     this.#self.process.after(0, () => done(success(undefined)));
   }
 
   readonly #receiver: ConnectionReceiver = {
-    accepted: (line, peer) => {
-      line.open(peer);
-      this.#connected(line);
+    accepted: (connection, peer) => {
+      connection.open(peer);
+      this.#onConnected(connection);
     },
-    requested: (line, body, remainingMs, reply) => {
+    requested: (connection, body, remainingMs, reply) => {
       const service = this.#service;
       let replied = false;
       const once: Done<Uint8Array> = (outcome) => {
@@ -138,130 +137,133 @@ class StreamEndpoint {
         replied = true;
         reply(copiedReply(outcome));
       };
-      this.#note(() => `is asked ${body.length} bytes by ${remoteOf(line).name}`);
+      this.#logDetail(() => `gets a request of ${body.length} bytes from ${remoteOf(connection).name}`);
       if (service === undefined) return once(failure('CAPACITY'));
-      const fine = this.#self.process.guard(() => service.request(remoteOf(line), body, remainingMs, once));
+      const isOk = this.#self.process.guard(() => service.request(remoteOf(connection), body, remainingMs, once));
       body.fill(poisonByte);
-      if (!fine) once(failure('INTERNAL'));
+      if (!isOk) once(failure('INTERNAL'));
     },
-    notified: (line, body) => {
-      this.#note(() => `is told ${body.length} bytes by ${remoteOf(line).name}`);
-      this.#self.process.guard(() => this.#service?.notify(remoteOf(line), body));
+    notified: (connection, body) => {
+      this.#logDetail(() => `gets a message of ${body.length} bytes from ${remoteOf(connection).name}`);
+      this.#self.process.guard(() => this.#service?.notify(remoteOf(connection), body));
       body.fill(poisonByte);
     },
-    opened: (line, opening, opener) => {
-      this.#note(() => `gets a stream from ${remoteOf(line).name}`);
-      const side = new ByteStreamSide(line, this.#board.limits.creditBytes, this.#board.rare);
+    opened: (connection, opening, opener) => {
+      this.#logDetail(() => `gets a stream from ${remoteOf(connection).name}`);
+      const side = new ByteStreamSide(connection, this.#table.limits.creditBytes, this.#table.failpoints);
       side.join(opener);
-      const fine = this.#self.process.guard(() => {
-        const events = this.#service?.open(remoteOf(line), opening, side.stream);
+      const isOk = this.#self.process.guard(() => {
+        const events = this.#service?.open(remoteOf(connection), opening, side.stream);
         if (events !== undefined) side.listen(events);
       });
       opening.fill(poisonByte);
-      if (!fine || this.#service === undefined) side.stream.abort('the handler of the stream failed');
+      if (!isOk || this.#service === undefined) side.stream.abort('the handler of the stream failed');
     },
   };
 
-  #lineWithRoom(to: Address, rareLabel: 'notify-queue-full' | 'request-queue-full'): SimulatedConnection | undefined {
-    if (!this.#open || this.#board.rare(rareLabel)) return undefined;
-    const line = this.#lineTo(to);
-    return line.queuedBytes < this.#board.limits.queueBytesMax ? line : undefined;
+  #connectionWithCapacity(
+    to: Address,
+    failpoint: 'notify-queue-full' | 'request-queue-full',
+  ): SimulatedConnection | undefined {
+    if (!this.#open || this.#table.failpoints(failpoint)) return undefined;
+    const connection = this.#connectionTo(to);
+    return connection.queuedBytes < this.#table.limits.queueBytesMax ? connection : undefined;
   }
 
-  #lineTo(to: Address): SimulatedConnection {
+  #connectionTo(to: Address): SimulatedConnection {
     const known = this.#known(to);
     if (known !== undefined) return known;
-    const line = this.#newLine(to);
-    this.#keep(line);
-    this.#board.dial(line);
-    return line;
+    const connection = this.#createConnection(to);
+    this.#add(connection);
+    this.#table.dial(connection);
+    return connection;
   }
 
   #known({ host, port }: Address): SimulatedConnection | undefined {
     return this.#byAddress.get(host)?.get(port);
   }
 
-  #newLine({ host, port }: Address): SimulatedConnection {
-    return new SimulatedConnection(this.#board, this.#self, { host, port }, this.#receiver);
+  #createConnection({ host, port }: Address): SimulatedConnection {
+    return new SimulatedConnection(this.#table, this.#self, { host, port }, this.#receiver);
   }
 
-  /** The first thing that the accepting side sends opens the line at the other side. */
+  /** The first message of the accepting side opens the connection at the dialing side. */
   #accept(caller: SimulatedConnection): void {
-    const line = this.#newLine(caller.self.identity);
-    this.#keep(line);
-    line.open(caller);
-    line.send(0, (there) => there.receiver.accepted(there, line));
-    this.#connected(line);
+    const connection = this.#createConnection(caller.self.identity);
+    this.#add(connection);
+    connection.open(caller);
+    connection.send(0, (peer) => peer.receiver.accepted(peer, connection));
+    this.#onConnected(connection);
   }
 
-  #keep(line: SimulatedConnection): void {
-    this.#lines.add(line);
-    const { host, port } = line.address;
+  #add(connection: SimulatedConnection): void {
+    this.#connections.add(connection);
+    const { host, port } = connection.address;
     const atHost = this.#byAddress.get(host) ?? new Map<number, SimulatedConnection>();
     this.#byAddress.set(host, atHost);
-    if (!atHost.has(port)) atHost.set(port, line);
-    line.onClose((reason) => {
-      this.#lines.delete(line);
-      if (atHost.get(port) === line) atHost.delete(port);
-      this.#disconnected(line, reason);
+    if (!atHost.has(port)) atHost.set(port, connection);
+    connection.onClose((reason) => {
+      this.#connections.delete(connection);
+      if (atHost.get(port) === connection) atHost.delete(port);
+      this.#onDisconnected(connection, reason);
     });
   }
 
-  #connected(line: SimulatedConnection): void {
-    const peer = remoteOf(line);
-    const count = (this.#lineCounts.get(lifeOf(peer)) ?? 0) + 1;
-    this.#lineCounts.set(lifeOf(peer), count);
-    if (count === 1) this.#tell({ kind: 'connected', peer });
+  #onConnected(connection: SimulatedConnection): void {
+    const peer = remoteOf(connection);
+    const count = (this.#connectionCounts.get(instanceKey(peer)) ?? 0) + 1;
+    this.#connectionCounts.set(instanceKey(peer), count);
+    if (count === 1) this.#notifyWatchers({ kind: 'connected', peer });
   }
 
-  #disconnected(line: SimulatedConnection, reason: string): void {
-    const peer = line.remote;
-    if (peer === undefined) return this.#tell({ kind: 'refused', address: line.address, reason });
-    const count = (this.#lineCounts.get(lifeOf(peer)) ?? 1) - 1;
-    this.#lineCounts.set(lifeOf(peer), count);
+  #onDisconnected(connection: SimulatedConnection, reason: string): void {
+    const peer = connection.remote;
+    if (peer === undefined) return this.#notifyWatchers({ kind: 'refused', address: connection.address, reason });
+    const count = (this.#connectionCounts.get(instanceKey(peer)) ?? 1) - 1;
+    this.#connectionCounts.set(instanceKey(peer), count);
     if (count > 0) return;
-    this.#lineCounts.delete(lifeOf(peer));
-    this.#tell({ kind: 'disconnected', peer, reason, graceful: !this.#open });
+    this.#connectionCounts.delete(instanceKey(peer));
+    this.#notifyWatchers({ kind: 'disconnected', peer, reason, graceful: !this.#open });
   }
 
-  #note(word: () => string): void {
-    this.#board.log.detail(this.#self.host.name, word);
+  #logDetail(format: () => string): void {
+    this.#table.log.detail(this.#self.host.name, format);
   }
 
-  #tell(change: ConnectionChange): void {
-    this.#note(() => printChange(change));
+  #notifyWatchers(change: ConnectionChange): void {
+    this.#logDetail(() => changeText(change));
     this.#self.process.after(0, () => {
       for (const handler of this.#watchers) handler(change);
     });
   }
 }
 
-function keyOf(address: Address): string {
+function addressText(address: Address): string {
   return `${address.host}:${address.port}`;
 }
 
-function printChange(change: ConnectionChange): string {
-  if (change.kind === 'connected') return `is connected with ${change.peer.name}`;
-  if (change.kind === 'refused') return `cannot connect to ${keyOf(change.address)}: ${change.reason}`;
+function changeText(change: ConnectionChange): string {
+  if (change.kind === 'connected') return `is connected to ${change.peer.name}`;
+  if (change.kind === 'refused') return `cannot connect to ${addressText(change.address)}: ${change.reason}`;
   return `is disconnected from ${change.peer.name}: ${change.reason}`;
 }
 
-function lifeOf(peer: Identity): string {
+function instanceKey(peer: Identity): string {
   return `${peer.id}/${peer.generation}`;
 }
 
-function remoteOf(line: SimulatedConnection): Identity {
-  assert(line.remote !== undefined, 'an open line has two sides');
-  return line.remote;
+function remoteOf(connection: SimulatedConnection): Identity {
+  assert(connection.remote !== undefined, 'an open connection has two sides');
+  return connection.remote;
 }
 
-/** Nobody was there, or somebody was and may have done it. */
-function lost(line: SimulatedConnection, reason: string): Outcome<never> {
-  if (line.remote === undefined) return failure('UNREACHABLE', `no connection: ${reason}`);
-  return failure('NETWORK_TIMEOUT', `the connection was lost before an answer came: ${reason}`);
+/** Without a peer nothing was sent; otherwise the peer may have executed the request. */
+function connectionLost(connection: SimulatedConnection, reason: string): Outcome<never> {
+  if (connection.remote === undefined) return failure('UNREACHABLE', `no connection: ${reason}`);
+  return failure('NETWORK_TIMEOUT', `the connection was connectionLost before the reply: ${reason}`);
 }
 
-/** An error is told by code, text and whether anything happened; whatever else it holds stays where it was. */
+/** Of an error only code, message and `stateChanged` are sent, as over a real connection. */
 function copiedReply(outcome: Outcome<Uint8Array>): Outcome<Uint8Array> {
   if (outcome.ok) return success(outcome.value.slice());
   const { code, message, stateChanged } = serializeError(outcome.error);

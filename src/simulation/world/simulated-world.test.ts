@@ -6,17 +6,17 @@ import { SimulatedWorld } from './simulated-world.ts';
 
 type Held = { readonly ports: SimulatedPorts };
 
-function empty(names: readonly string[]): SimulatedWorld<Held> {
-  const world = new SimulatedWorld<Held>({ seed: 'world', names, rarities: false, boot: (ports) => ({ ports }) });
+function startWorld(names: readonly string[]): SimulatedWorld<Held> {
+  const world = new SimulatedWorld<Held>({ seed: 'world', names, failpoints: false, boot: (ports) => ({ ports }) });
   world.startAll();
   return world;
 }
 
-describe('a node of a world', () => {
-  it('loses its life in a crash, and finds its disk in the next one', () => {
-    const world = empty(['n1']);
+describe('a node of a simulated world', () => {
+  it('loses its process in a crash and keeps its disk', () => {
+    const world = startWorld(['n1']);
     const { ports } = world.program('n1')!;
-    ports.clock.schedule(50, () => assert.fail('this life is over'));
+    ports.clock.schedule(50, () => assert.fail('the process has exited'));
     ports.openStore('main').write([{ key: 'k', value: Uint8Array.of(7) }], () => undefined);
     world.advance(10);
     world.crash('n1');
@@ -31,8 +31,8 @@ describe('a node of a world', () => {
     assert.equal(found, 7);
   });
 
-  it('has a clock that starts elsewhere in each life and only moves forward', () => {
-    const world = empty(['n1']);
+  it('has a clock that starts at another value after each boot and only moves forward', () => {
+    const world = startWorld(['n1']);
     const firstMs = world.program('n1')!.ports.clock.nowMs();
     world.advance(1_000);
     assert.equal(world.program('n1')!.ports.clock.nowMs(), firstMs + 1_000);
@@ -41,8 +41,8 @@ describe('a node of a world', () => {
     assert.notEqual(world.program('n1')!.ports.clock.nowMs(), firstMs + 1_000);
   });
 
-  it('has a clock that may run fast, for timers that run already as well', () => {
-    const world = empty(['n1', 'n2']);
+  it('has a clock that can run fast, also for running timers', () => {
+    const world = startWorld(['n1', 'n2']);
     const ended: string[] = [];
     for (const name of world.names) {
       world.program(name)!.ports.clock.schedule(1_000, () => ended.push(`${name}@${Math.round(world.timeline.nowMs)}`));
@@ -53,8 +53,8 @@ describe('a node of a world', () => {
     assert.deepEqual(ended, ['n2@750', 'n1@1000']);
   });
 
-  it('stands still while the world goes on around it', () => {
-    const world = empty(['n1', 'n2']);
+  it('can be paused while the world goes on', () => {
+    const world = startWorld(['n1', 'n2']);
     const ended: string[] = [];
     for (const name of world.names) {
       world.program(name)!.ports.clock.schedule(100, () => ended.push(`${name}@${world.timeline.nowMs}`));
@@ -64,8 +64,8 @@ describe('a node of a world', () => {
     assert.deepEqual(ended, ['n2@100', 'n1@300']);
   });
 
-  it('tells its watchers what its program throws', () => {
-    const world = empty(['n1']);
+  it('reports to watchers what its program throws', () => {
+    const world = startWorld(['n1']);
     const threw: unknown[] = [];
     world.watch((event) => {
       if (event.kind === 'threw') threw.push(event.error);
@@ -78,11 +78,11 @@ describe('a node of a world', () => {
   });
 });
 
-describe('the real node core in a world', () => {
+describe('the real node core in a simulated world', () => {
   const names = Array.from({ length: 50 }, (_, i) => `n${i + 1}`);
-  const host50 = (seed: string, lines: string[] = []): SimulatedWorld<SimulatedNode> => {
+  const startWorldOf50 = (seed: string, lines: string[] = []): SimulatedWorld<SimulatedNode> => {
     const world: SimulatedWorld<SimulatedNode> = new SimulatedWorld<SimulatedNode>({
-      ...{ seed, names, rarities: false, sink: (line: string) => void lines.push(line) },
+      ...{ seed, names, failpoints: false, sink: (line: string) => void lines.push(line) },
       boot: (ports, context) =>
         bootSimulatedNode(ports, context, { join: [{ host: world.host('n1').address, port: simulatedPort }] }),
     });
@@ -96,8 +96,8 @@ describe('the real node core in a world', () => {
       .core!.members()
       .filter(({ state }) => state === 'alive').length;
 
-  it('lets 50 nodes know each other, and notice who is gone', () => {
-    const world = host50('fifty');
+  it('converges on the same members with 50 nodes, and notices a dead one', () => {
+    const world = startWorldOf50('fifty');
     world.advance(30_000);
     for (const name of names) assert.equal(alive(world, name), 50, name);
     world.crash('n7');
@@ -105,10 +105,10 @@ describe('the real node core in a world', () => {
     for (const name of world.up()) assert.equal(alive(world, name), 49, name);
   });
 
-  it('gives the same log to the byte for the same seed, and another one for another seed', () => {
+  it('gives the same log for the same seed, and another one for another seed', () => {
     const logs = ['1', '1', '2'].map((seed) => {
       const lines: string[] = [];
-      const world = host50(seed, lines);
+      const world = startWorldOf50(seed, lines);
       world.advance(5_000);
       world.partition([names.slice(0, 20), names.slice(20)]);
       world.crash('n3');

@@ -1,8 +1,6 @@
 /**
- * A simulated world: hosts, network, disks and one program per host, from one seed. Offers crash, cut, pause; never
- * does them by itself.
- *
- * The same seed, programs and orders give the same run, to the byte of the log. Two worlds share nothing.
+ * A simulated world: hosts, network, disks and one program per host, from one seed. The same seed, programs and calls
+ * give the same run, to the byte of the log. Causes no fault by itself; two worlds share nothing.
  */
 import { assert } from '../../base/assert.ts';
 import type { Log } from '../../base/ports.ts';
@@ -13,7 +11,7 @@ import { SimulationLog, type LogSink } from '../engine/simulation-log.ts';
 import { SimulatedHost } from './simulated-host.ts';
 import { type LinkConditions, lanConditions, SimulatedNetwork } from '../engine/simulated-network.ts';
 import { type SimulatedPorts, openSimulatedPorts } from './simulated-ports.ts';
-import { RareDraws } from '../engine/rare-draws.ts';
+import { FailpointDraws } from '../engine/failpoint-draws.ts';
 import { type ConnectionLimits, defaultConnectionLimits, ConnectionTable } from './connection-table.ts';
 import { Timeline } from '../engine/timeline.ts';
 
@@ -21,16 +19,16 @@ export type NodeContext = {
   readonly name: string;
   /** 0 for the first node. */
   readonly index: number;
-  /** 1 for the first life on this disk. */
+  /** Number of starts on this disk, from 1. */
   readonly boots: number;
-  /** Where this host is reached. */
+  /** Host part of its address. */
   readonly host: string;
   readonly random: Random;
-  readonly rare: Failpoints;
+  readonly failpoints: Failpoints;
   readonly log: Log;
 };
 
-/** Starts a program on its ports. What it returns is kept for those who look from outside. */
+/** Starts a program on its ports; `SimulatedWorld.program` returns the result. */
 export type Boot<Program> = (ports: SimulatedPorts, context: NodeContext) => Program;
 
 export type WorldOptions<Program> = {
@@ -39,15 +37,15 @@ export type WorldOptions<Program> = {
   readonly boot: Boot<Program>;
   readonly conditions?: LinkConditions;
   readonly limits?: Partial<ConnectionLimits>;
-  /** False: rare paths are as rare as in real life. */
-  readonly rarities?: boolean;
+  /** False: no failpoint fires, as in production. */
+  readonly failpoints?: boolean;
   readonly detailed?: boolean;
   readonly sink?: LogSink | undefined;
 };
 
 type Node<Program> = { readonly host: SimulatedHost; program: Program | undefined; boots: number };
 
-/** What happened to a node from outside; `threw` is a mistake of its program. */
+/** An event of a node; `threw` is an uncaught exception of its program. */
 export type WorldEvent =
   | { readonly kind: 'started' | 'stopped'; readonly node: string }
   | { readonly kind: 'threw'; readonly node: string; readonly error: unknown };
@@ -57,11 +55,11 @@ export class SimulatedWorld<Program> {
   readonly random: Random;
   readonly network: SimulatedNetwork;
   readonly log: SimulationLog;
-  readonly rareDraws: RareDraws;
+  readonly failpointDraws: FailpointDraws;
   readonly names: readonly string[];
   readonly #nodes: Map<string, Node<Program>>;
   readonly #byAddress = new Map<string, SimulatedHost>();
-  readonly #board: ConnectionTable;
+  readonly #table: ConnectionTable;
   readonly #boot: Boot<Program>;
   readonly #watchers: ((event: WorldEvent) => void)[] = [];
 
@@ -72,26 +70,26 @@ export class SimulatedWorld<Program> {
       boot,
       conditions = lanConditions,
       limits = {},
-      rarities = true,
+      failpoints = true,
       detailed = false,
       sink,
     } = options;
-    assert(new Set(names).size === names.length, 'two nodes of one name');
+    assert(new Set(names).size === names.length, 'two nodes have the same name');
     this.random = new Random(seed);
     this.names = names;
     this.log = new SimulationLog({ nowMs: () => this.timeline.nowMs, detailed, sink });
     this.network = new SimulatedNetwork(this.timeline, this.random.fork('network'), conditions);
-    this.rareDraws = new RareDraws(this.random.fork('rare'), !rarities);
+    this.failpointDraws = new FailpointDraws(this.random.fork('rare'), !failpoints);
     this.#boot = boot;
-    this.#board = new ConnectionTable({
+    this.#table = new ConnectionTable({
       timeline: this.timeline,
       network: this.network,
       log: this.log,
-      rare: this.rareDraws.rare,
+      failpoints: this.failpointDraws.failpoints,
       limits: { ...defaultConnectionLimits, ...limits },
       hostAt: (address) => this.#byAddress.get(address),
     });
-    this.#nodes = new Map(names.map((name, index) => [name, this.#newNode(name, index)]));
+    this.#nodes = new Map(names.map((name, index) => [name, this.#createNode(name, index)]));
   }
 
   watch(watcher: (event: WorldEvent) => void): void {
@@ -102,7 +100,7 @@ export class SimulatedWorld<Program> {
     return this.#node(name).host;
   }
 
-  /** The program that runs on that node now. */
+  /** The program that runs on the node now. */
   program(name: string): Program | undefined {
     return this.#node(name).program;
   }
@@ -111,7 +109,7 @@ export class SimulatedWorld<Program> {
     return this.#node(name).host.process !== undefined;
   }
 
-  /** How many lives that node has had; the last one may be over. */
+  /** Number of starts of the node so far. */
   bootCount(name: string): number {
     return this.#node(name).boots;
   }
@@ -124,34 +122,34 @@ export class SimulatedWorld<Program> {
     for (const name of this.names) if (!this.isUp(name)) this.start(name);
   }
 
-  /** Boots a program on whatever its disk holds. */
+  /** Boots the program on the disk of the node. */
   start(name: string): void {
     const node = this.#node(name);
     const { host } = node;
-    const life = host.boot((error) => this.#threw(name, error));
+    const process = host.boot((error) => this.#onThrow(name, error));
     node.boots += 1;
-    this.log.add(name, node.boots === 1 ? 'starts' : `starts again, life ${node.boots}`);
-    const ports = openSimulatedPorts(this.#board, host, life);
+    this.log.add(name, node.boots === 1 ? 'starts' : `restarts, generation ${node.boots}`);
+    const ports = openSimulatedPorts(this.#table, host, process);
     const context = this.#context(name, node);
-    life.run(() => {
+    process.run(() => {
       node.program = this.#boot(ports, context);
     });
-    this.#tell({ kind: 'started', node: name });
+    this.#notify({ kind: 'started', node: name });
   }
 
-  /** Without warning. `lost` also takes the power of the host, and with it whatever was not synced. */
+  /** Ends the process at once. `lost` also cuts the power, and with it all unsynced data. */
   crash(name: string, power: 'kept' | 'lost' = 'lost'): void {
     const node = this.#node(name);
     if (node.host.process === undefined) return;
     this.log.add(name, power === 'lost' ? 'power lost' : 'process killed');
     node.program = undefined;
     node.host.stop(power);
-    this.#tell({ kind: 'stopped', node: name });
+    this.#notify({ kind: 'stopped', node: name });
   }
 
-  /** The process stands still while the world goes on; threads of it too. */
+  /** Pauses the process and its threads while the world goes on. */
   pauseNode(name: string, durationMs: number): void {
-    this.log.add(name, `stands still for ${durationMs.toFixed(0)} ms`);
+    this.log.add(name, `paused for ${durationMs.toFixed(0)} ms`);
     this.host(name).process?.pause(durationMs);
   }
 
@@ -163,7 +161,7 @@ export class SimulatedWorld<Program> {
     this.network.mend(this.host(from).index, this.host(to).index);
   }
 
-  /** Cuts both directions between members of different groups. The result undoes it. */
+  /** Cuts both directions between different groups. The result mends them. */
   partition(groups: readonly (readonly string[])[]): () => void {
     this.log.add('world', `partition ${groups.map((group) => group.join(',')).join(' / ')}`);
     const pairs = groups.flatMap((group, at) =>
@@ -171,12 +169,12 @@ export class SimulatedWorld<Program> {
     ) as [string, string][];
     for (const [from, to] of pairs) this.cut(from, to);
     return () => {
-      this.log.add('world', `partition over ${groups.map((group) => group.join(',')).join(' / ')}`);
+      this.log.add('world', `partition ends ${groups.map((group) => group.join(',')).join(' / ')}`);
       for (const [from, to] of pairs) this.mend(from, to);
     };
   }
 
-  /** Everything outside the programs is well again: links, disks, clocks, stalls. Who is down stays down. */
+  /** Ends all faults of links, disks and clocks, and all pauses. A node that is down stays down. */
   heal(): void {
     this.log.add('world', 'heals');
     this.network.heal();
@@ -191,7 +189,7 @@ export class SimulatedWorld<Program> {
     this.timeline.runUntil(this.timeline.nowMs + durationMs);
   }
 
-  #newNode(name: string, index: number): Node<Program> {
+  #createNode(name: string, index: number): Node<Program> {
     const random = this.random.fork(`host/${name}`);
     const { timeline } = this;
     const disk = new SimulatedDisk(timeline, random.fork('disk'));
@@ -204,32 +202,32 @@ export class SimulatedWorld<Program> {
   #context(name: string, { host, boots }: Node<Program>): NodeContext {
     const { index, address } = host;
     return {
-      ...{ name, index, boots, host: address, rare: this.rareDraws.rare },
+      ...{ name, index, boots, host: address, failpoints: this.failpointDraws.failpoints },
       random: this.random.fork(`program/${name}/${boots}`),
       log: (level, message, fields) => {
-        if (level !== 'debug') this.log.add(name, printLine(level, message, fields));
-        else this.log.detail(name, () => printLine(level, message, fields));
+        if (level !== 'debug') this.log.add(name, formatLine(level, message, fields));
+        else this.log.detail(name, () => formatLine(level, message, fields));
       },
     };
   }
 
-  #threw(name: string, error: unknown): void {
+  #onThrow(name: string, error: unknown): void {
     this.log.add(name, `threw ${String(error)}`);
-    this.#tell({ kind: 'threw', node: name, error });
+    this.#notify({ kind: 'threw', node: name, error });
   }
 
-  #tell(event: WorldEvent): void {
+  #notify(event: WorldEvent): void {
     for (const watcher of this.#watchers) watcher(event);
   }
 
   #node(name: string): Node<Program> {
     const node = this.#nodes.get(name);
-    assert(node !== undefined, `no node is called ${name}`);
+    assert(node !== undefined, `there is no node ${name}`);
     return node;
   }
 }
 
-function printLine(level: string, message: string, fields: Readonly<Record<string, unknown>> | undefined): string {
+function formatLine(level: string, message: string, fields: Readonly<Record<string, unknown>> | undefined): string {
   const parts = Object.entries(fields ?? {}).map(([name, value]) => `${name}=${String(value)}`);
   return [level === 'info' ? '' : `${level}: `, message, ...parts.map((part) => ` ${part}`)].join('');
 }

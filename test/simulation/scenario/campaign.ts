@@ -3,7 +3,7 @@
  * clock: `npm run sim` does that.
  */
 import type { FailpointName } from '../../../src/base/failpoints.ts';
-import { RareCoverage } from '../../../src/simulation/engine/rare-draws.ts';
+import { FailpointCoverage } from '../../../src/simulation/engine/failpoint-draws.ts';
 import { scenarioCatalog as defaultCatalog, type ScenarioCatalog } from './scenario-catalog.ts';
 import { runSeed, type SeedRunResult } from './seed-run.ts';
 import type { Scenario } from './scenario.ts';
@@ -61,7 +61,7 @@ export async function runCampaign(options: CampaignOptions): Promise<CampaignRes
   const { scenarios, firstSeed = 1, seeds, nowMs } = options;
   const startMs = nowMs();
   const endMs = startMs + (options.minutesMax ?? Infinity) * 60_000;
-  const coverage = new RareCoverage();
+  const coverage = new FailpointCoverage();
   const failures: SeedFailure[] = [];
   let [seedsRun, steps, virtualMs] = [0, 0, 0];
   for (let seed = firstSeed; seed < firstSeed + seeds; seed++) {

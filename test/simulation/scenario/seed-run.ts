@@ -11,7 +11,7 @@
 import { Random } from '../../../src/base/random.ts';
 import type { FaultContext } from '../faults/common-faults.ts';
 import type { Observation, WorkloadRun } from '../checking/workload.ts';
-import type { RareDraws } from '../../../src/simulation/engine/rare-draws.ts';
+import type { FailpointDraws } from '../../../src/simulation/engine/failpoint-draws.ts';
 import type { ScenarioCatalog } from './scenario-catalog.ts';
 import type { Scenario } from './scenario.ts';
 
@@ -31,7 +31,7 @@ export type SeedRunResult = {
   readonly virtualMs: number;
   readonly steps: number;
   readonly lastLines: readonly string[];
-  readonly draws: RareDraws;
+  readonly draws: FailpointDraws;
 };
 
 const idleMs = 10_000;
@@ -95,7 +95,7 @@ class SeedRun {
       virtualMs: world.timeline.nowMs,
       steps: world.timeline.steps,
       lastLines: world.log.last(lastLinesMax),
-      draws: world.rareDraws,
+      draws: world.failpointDraws,
     };
   }
 
@@ -131,7 +131,7 @@ class SeedRun {
     if (this.#violation !== undefined) return;
     this.#faultsActive = false;
     const { world } = this.#workload;
-    world.rareDraws.disable();
+    world.failpointDraws.disable();
     world.heal();
     world.startAll();
     this.#workload.healed?.();

@@ -74,7 +74,7 @@ export class TableHarness {
       options = {},
     } = harnessOptions;
     this.world = new SimulatedWorld<TableTestNode>({
-      ...{ seed, names, rarities: false },
+      ...{ seed, names, failpoints: false },
       boot: (ports) => {
         const registry = this.registry.connect();
         if (isCut()) registry.interrupt('NO_QUORUM');

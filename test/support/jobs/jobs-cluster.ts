@@ -85,7 +85,7 @@ export class JobsTestCluster {
       (seen) => this.#observe(seen),
     );
     this.world = new SimulatedWorld<SimulatedNode>({
-      ...{ seed: `story/${seed}`, names, rarities: false },
+      ...{ seed: `story/${seed}`, names, failpoints: false },
       boot: (ports, context) =>
         bootSimulatedNode(ports, context, {
           join: this.managers.map((name) => simulatedAddress(this.world, name)),

@@ -14,24 +14,24 @@ import { bootGroupNode, type GroupNode, diskHasEntry, groupMemberAt } from './gr
 const sparesCount = 2;
 const statusEveryMs = 500;
 
-type GroupWorkloadKind = { readonly spares: number; readonly rarities: boolean; readonly areQuiet: boolean };
+type GroupWorkloadKind = { readonly spares: number; readonly failpoints: boolean; readonly areQuiet: boolean };
 
-const usual: GroupWorkloadKind = { spares: 0, rarities: true, areQuiet: false };
+const usual: GroupWorkloadKind = { spares: 0, failpoints: true, areQuiet: false };
 
 export const groupWorkloads = {
   group: (context) => runGroup(context, usual),
   groupWithSpares: (context) => runGroup(context, { ...usual, spares: sparesCount }),
   quietGroup: (context) => runGroup(context, { ...usual, areQuiet: true }),
-  steadyGroup: (context) => runGroup(context, { ...usual, rarities: false }),
+  steadyGroup: (context) => runGroup(context, { ...usual, failpoints: false }),
 } as const satisfies Readonly<Record<string, Workload>>;
 
-function runGroup(workload: WorkloadContext, { spares, rarities, areQuiet }: GroupWorkloadKind): WorkloadRun {
+function runGroup(workload: WorkloadContext, { spares, failpoints, areQuiet }: GroupWorkloadKind): WorkloadRun {
   const { seed, names, detailed, sink, observe } = workload;
   const random = new Random(seed).fork('group');
   const options = drawOptions(random.fork('options'));
   const firstNames = names.slice(0, names.length - spares);
   const world: SimulatedWorld<GroupNode> = new SimulatedWorld<GroupNode>({
-    ...{ seed, names, detailed, sink, rarities },
+    ...{ seed, names, detailed, sink, failpoints },
     boot: (ports, context) => {
       const candidates = names.map((name) => groupMemberAt(world.host(name).index, name, world.host(name).address));
       const first = firstNames.includes(context.name) ? candidates.slice(0, firstNames.length) : [];

@@ -166,7 +166,7 @@ export class JobObserver {
     const world = this.#world();
     return [...this.#open].flatMap(({ of: other }) => {
       const isSame = other.job === of.job && other.workflow === of.workflow && other.unit === of.unit;
-      return isSame && world.host(other.node).process?.isStalled === false ? [`run ${other.run} on ${other.node}`] : [];
+      return isSame && world.host(other.node).process?.isPaused === false ? [`run ${other.run} on ${other.node}`] : [];
     });
   }
 
@@ -180,7 +180,7 @@ export class JobObserver {
   /** A process that has just resumed may act before it receives the command to stop. */
   #msSinceResume(node: string): number {
     const world = this.#world();
-    return world.timeline.nowMs - (world.host(node).process?.stalledUntilMs ?? 0);
+    return world.timeline.nowMs - (world.host(node).process?.pausedUntilMs ?? 0);
   }
 
   #unit({ job, workflow, unit }: UnitName): Unit {

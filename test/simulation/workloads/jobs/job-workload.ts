@@ -90,7 +90,7 @@ class JobWorkload {
     this.#managers = managers;
     this.#workers = names.slice(managersCount);
     this.world = new SimulatedWorld<SimulatedNode>({
-      ...{ seed, names, detailed, sink, rarities: !isHealthy },
+      ...{ seed, names, detailed, sink, failpoints: !isHealthy },
       boot: (ports, context) =>
         bootSimulatedNode(ports, context, {
           join: managers.map((manager) => simulatedAddress(this.world, manager)),

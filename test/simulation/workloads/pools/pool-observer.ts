@@ -53,7 +53,7 @@ export class PoolObserver implements CellObserver {
     if (run.isWrite) this.#lastRun.set(call, { pool, container });
     const world = this.#world();
     const hasLease = world.program(node)?.core?.containers?.lease?.holds() === true;
-    const others = world.up().filter((name) => name !== node && world.host(name).process?.isStalled === false);
+    const others = world.up().filter((name) => name !== node && world.host(name).process?.isPaused === false);
     const alsoServedBy = others.flatMap((name) => this.#servingNodeOf(name, run) ?? []);
     const goneMs = world.timeline.nowMs - (this.#deletedMs.get(pool) ?? Infinity);
     this.#observe({ kind: 'executed', ...run, fence: this.#fenceOf(node, run), hasLease, alsoServedBy, goneMs });

@@ -91,7 +91,7 @@ class PoolWorkload {
     this.#observer = observer;
     const managers = names.slice(0, managersCount);
     this.world = new SimulatedWorld<SimulatedNode>({
-      ...{ seed, names, detailed, sink, rarities: !withoutFailpoints },
+      ...{ seed, names, detailed, sink, failpoints: !withoutFailpoints },
       boot: (ports, context) =>
         bootSimulatedNode(ports, context, {
           join: managers.map((manager) => simulatedAddress(this.world, manager)),

@@ -1,6 +1,6 @@
 /**
- * Decides when a named rare() point fires: enabled for a quarter of the seeds, then in a quarter of the calls. Counts
- * coverage, so that a campaign reports points that were never asked for or never fired.
+ * Decides when a failpoint fires: it is enabled for a quarter of the seeds, and fires in a quarter of its calls. Counts
+ * coverage, so that a campaign reports failpoints that never fired.
  */
 import { noFailpoints, type Failpoints, type FailpointName, failpointNames } from '../../base/failpoints.ts';
 import type { Random } from '../../base/random.ts';
@@ -8,34 +8,34 @@ import type { Random } from '../../base/random.ts';
 const enabledRatio = 0.25;
 const fireRatio = 0.25;
 
-export class RareDraws {
+export class FailpointDraws {
   readonly fired = new Map<FailpointName, number>();
   readonly #draws: Map<FailpointName, Random>;
-  #asleep: boolean;
+  #isDisabled: boolean;
 
-  constructor(random: Random, asleep = false) {
-    this.#asleep = asleep;
-    const awake = failpointNames.filter((label) => random.fork(`awake/${label}`).chance(enabledRatio));
-    this.#draws = new Map(awake.map((label) => [label, random.fork(`draw/${label}`)]));
+  constructor(random: Random, isDisabled = false) {
+    this.#isDisabled = isDisabled;
+    const enabled = failpointNames.filter((label) => random.fork(`awake/${label}`).chance(enabledRatio));
+    this.#draws = new Map(enabled.map((label) => [label, random.fork(`draw/${label}`)]));
   }
 
-  /** From now on the answers are those of real life. */
+  /** From now on no failpoint fires, as in production. */
   disable(): void {
-    this.#asleep = true;
+    this.#isDisabled = true;
   }
 
-  readonly rare: Failpoints = (label) => {
-    if (this.#asleep || this.#draws.get(label)?.chance(fireRatio) !== true) return noFailpoints(label);
+  readonly failpoints: Failpoints = (label) => {
+    if (this.#isDisabled || this.#draws.get(label)?.chance(fireRatio) !== true) return noFailpoints(label);
     this.fired.set(label, (this.fired.get(label) ?? 0) + 1);
     return true;
   };
 }
 
-/** What fired over many seeds. */
-export class RareCoverage {
+/** Failpoints that fired over many seeds. */
+export class FailpointCoverage {
   readonly #fired = new Map<FailpointName, number>(failpointNames.map((label) => [label, 0]));
 
-  add(draws: RareDraws): void {
+  add(draws: FailpointDraws): void {
     for (const [label, count] of draws.fired) this.#fired.set(label, (this.#fired.get(label) ?? 0) + count);
   }
 
