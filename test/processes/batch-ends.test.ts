@@ -116,7 +116,7 @@ describe('the end of a batch', () => {
     assert.ok(report.totals.completed < 500, `${report.totals.completed} items were done after the first failure`);
     const refused = await ran('run', 'wrong.ts', '-o', 'json');
     assert.equal(refused.code, 1);
-    assert.match(refused.stderr, /onItemError has to be one of fail, stop, continue/);
+    assert.match(refused.stderr, /onItemError must be one of fail, stop, continue/);
   });
 
   test('lists failed items with error and position: in failures, result, report and page', async () => {
@@ -220,7 +220,7 @@ describe('the end of a batch', () => {
       const odd = await cluster.submit(join(lab.folder, 'odd.ts'));
       const ends: unknown[] = [];
       for await (const one of odd.results()) ends.push('error' in one ? one.error.message : one.value);
-      assert.deepEqual(ends, [0, 'its result is no JSON: TypeError: Do not know how to serialize a BigInt', 2]);
+      assert.deepEqual(ends, [0, 'the result of the item is not JSON: TypeError: Do not know how to serialize a BigInt', 2]);
       await assert.rejects(odd.result(), { code: 'PARTIAL', stateChanged: 'yes' });
     } finally {
       await cluster.close();

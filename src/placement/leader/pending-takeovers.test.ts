@@ -11,8 +11,8 @@ import { ServingLeases } from '../state/serving-leases.ts';
 const node = nodeIdFrom(new Uint8Array(16).fill(1));
 
 function takeover(id: number, modRevision: number): RunningTask {
-  const change = { previousOwner: { node, generation: 1 }, container: { modRevision } };
-  return { id, name: 'p/0', task: { kind: 'change', change, call: undefined } } as unknown as RunningTask;
+  const update = { previousOwner: { node, generation: 1 }, container: { modRevision } };
+  return { id, name: 'p/0', task: { kind: 'update', update, call: undefined } } as unknown as RunningTask;
 }
 
 /** The result of a refused takeover: the present record. */

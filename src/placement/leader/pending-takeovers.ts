@@ -23,14 +23,14 @@ export class PendingTakeovers {
   }
 
   onTaskStarted(nowMs: number, { name, task }: RunningTask): void {
-    if (task.kind !== 'change' || task.change.previousOwner === undefined || this.#open.has(name)) return;
-    const from = task.change.previousOwner;
-    this.#open.set(name, { from, modRevision: task.change.container.modRevision });
+    if (task.kind !== 'update' || task.update.previousOwner === undefined || this.#open.has(name)) return;
+    const from = task.update.previousOwner;
+    this.#open.set(name, { from, modRevision: task.update.container.modRevision });
     this.#leases.blockGrants(nowMs, from.node, from.generation);
   }
 
   onTaskEnded({ name, task }: RunningTask, outcome: Outcome<TransactionResult>): void {
-    if (task.kind !== 'change' || task.change.previousOwner === undefined) return;
+    if (task.kind !== 'update' || task.update.previousOwner === undefined) return;
     if (outcome.ok) this.#close(name, this.#revokedRevision(name, outcome.value));
     else if (notExecuted.includes(outcome.error.code)) this.#close(name, undefined);
   }

@@ -20,9 +20,9 @@ export function claimPlacer(fence: Uint8Array, seenRevision: number): RegistryTr
 export function updateContainerTransaction(
   fence: Uint8Array,
   view: PlacementView,
-  change: ContainerUpdate,
+  update: ContainerUpdate,
 ): RegistryTransaction {
-  const { container, next, receivers } = change;
+  const { container, next, receivers } = update;
   const key = containerKey(container.pool, container.number);
   const compare = [leads(fence), unchanged(key, container.modRevision), ...unchangedNodes(view, receivers)];
   // A refused leader learns the present record.

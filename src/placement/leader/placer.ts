@@ -238,12 +238,12 @@ export class Placer {
     const atMs = nowMs + this.#retryDelayMs(refusals);
     // A change of the pool may have been seen and skipped while this task was in flight.
     if (task.kind !== 'numbers')
-      this.#queue.enqueuePoolAt(task.kind === 'change' ? task.change.container.pool : task.pool.name, atMs);
-    if (task.kind === 'change' || task.kind === 'numbers') this.#queue.enqueueAt(name, atMs);
+      this.#queue.enqueuePoolAt(task.kind === 'update' ? task.update.container.pool : task.pool.name, atMs);
+    if (task.kind === 'update' || task.kind === 'numbers') this.#queue.enqueueAt(name, atMs);
   }
 
   #reply(task: PlacementTask, outcome: Outcome<void>): void {
-    if (task.kind === 'change' && task.call !== undefined) {
+    if (task.kind === 'update' && task.call !== undefined) {
       this.#effects.push({ kind: 'reply', call: task.call, outcome });
     }
   }
@@ -259,9 +259,9 @@ export class Placer {
   }
 
   #requeue({ name, task }: RunningTask): void {
-    if (task.kind === 'change') {
+    if (task.kind === 'update') {
       this.#queue.enqueue(name);
-      this.#queue.enqueuePool(task.change.container.pool);
+      this.#queue.enqueuePool(task.update.container.pool);
     } else if (task.kind === 'numbers') this.#nodeChanges.allNumbered = false;
     else this.#queue.enqueuePool(task.pool.name);
   }
@@ -272,12 +272,12 @@ export class Placer {
     if (this.#phase !== 'leading' || this.#view === undefined) {
       return refuse(new RemusterError('NOT_LEADER', 'only the leader moves containers', 'no'));
     }
-    const change = planRequestedMove(this.#context(nowMs, this.#view), request);
-    if (change instanceof RemusterError) return refuse(change);
-    if (this.#tasks.has(change.container.fullName)) {
+    const update = planRequestedMove(this.#context(nowMs, this.#view), request);
+    if (update instanceof RemusterError) return refuse(update);
+    if (this.#tasks.has(update.container.fullName)) {
       return refuse(new RemusterError('PRECONDITION', 'another change of the container is under way', 'no'));
     }
-    this.#start(nowMs, this.#view, { kind: 'change', change, call });
+    this.#start(nowMs, this.#view, { kind: 'update', update, call });
   }
 
   #startWork(nowMs: number): void {
@@ -308,9 +308,9 @@ export class Placer {
       const task = planPool(this.#context(nowMs, view), pool);
       if (task === 'wait') this.#queue.blockPool(name);
       else if (task?.kind === 'roll') {
-        const { change } = task;
-        if (!this.#tasks.has(change.container.fullName))
-          this.#start(nowMs, view, { kind: 'change', change, call: undefined });
+        const { update } = task;
+        if (!this.#tasks.has(update.container.fullName))
+          this.#start(nowMs, view, { kind: 'update', update, call: undefined });
       } else if (task !== undefined) this.#start(nowMs, view, task);
     }
   }
@@ -324,9 +324,9 @@ export class Placer {
       this.#takeovers.onRecordSeen(name, container?.modRevision);
       if (container === undefined || this.#tasks.has(name)) continue;
       const plan = planContainer(this.#context(nowMs, view), container);
-      if (plan.change === undefined) this.#queue.defer(name, plan);
-      else if (plan.change.isRepair && this.#freeRepairs(nowMs, view) === 0) this.#queue.blockOnRepair(name);
-      else this.#start(nowMs, view, { kind: 'change', change: plan.change, call: undefined });
+      if (plan.update === undefined) this.#queue.defer(name, plan);
+      else if (plan.update.isRepair && this.#freeRepairs(nowMs, view) === 0) this.#queue.blockOnRepair(name);
+      else this.#start(nowMs, view, { kind: 'update', update: plan.update, call: undefined });
     }
   }
 

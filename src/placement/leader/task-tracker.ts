@@ -18,7 +18,7 @@ import type { NodeNumbersTask, PoolTask } from '../plans/pool-plan.ts';
 import type { ContainerUpdate } from '../plans/planning-context.ts';
 
 export type PlacementTask =
-  | { readonly kind: 'change'; readonly change: ContainerUpdate; readonly call: number | undefined }
+  | { readonly kind: 'update'; readonly update: ContainerUpdate; readonly call: number | undefined }
   | Exclude<PoolTask, { readonly kind: 'roll' }>
   | NodeNumbersTask;
 
@@ -92,7 +92,7 @@ export class TaskTracker {
   }
 
   #count(task: PlacementTask, sign: 1 | -1): void {
-    if (task.kind === 'change' && task.change.isRepair) this.repairs += sign;
+    if (task.kind === 'update' && task.update.isRepair) this.repairs += sign;
     for (const node of receiversOf(task)) {
       const count = (this.receiving.get(node) ?? 0) + sign;
       if (count > 0) this.receiving.set(node, count);
@@ -103,8 +103,8 @@ export class TaskTracker {
 
 export function placementTransaction(task: PlacementTask, fence: Uint8Array, view: PlacementView): RegistryTransaction {
   switch (task.kind) {
-    case 'change':
-      return updateContainerTransaction(fence, view, task.change);
+    case 'update':
+      return updateContainerTransaction(fence, view, task.update);
     case 'create':
       return createContainersTransaction(fence, view, task);
     case 'delete':
@@ -120,7 +120,7 @@ export function placementTransaction(task: PlacementTask, fence: Uint8Array, vie
 
 /** The events to emit when the task has succeeded. */
 export function placementEvents(task: PlacementTask): readonly PlacerEvent[] {
-  if (task.kind === 'change') return task.change.events;
+  if (task.kind === 'update') return task.update.events;
   if (task.kind === 'deletePool') {
     return [{ kind: 'pool.deleted', pool: task.pool.name, containers: task.pool.record?.containers ?? 0 }];
   }
@@ -139,12 +139,12 @@ export function poolTaskKey(pool: string): string {
 }
 
 function nameOf(task: PlacementTask): string {
-  if (task.kind === 'change') return task.change.container.fullName;
+  if (task.kind === 'update') return task.update.container.fullName;
   return task.kind === 'numbers' ? task.kind : poolTaskKey(task.pool.name);
 }
 
 /** A node appears once per container or replica that it receives. */
 function receiversOf(task: PlacementTask): readonly NodeId[] {
-  if (task.kind === 'change') return task.change.receivers;
+  if (task.kind === 'update') return task.update.receivers;
   return task.kind === 'create' ? task.containers.flatMap(({ record }) => record.copies) : [];
 }

@@ -23,7 +23,7 @@ export function planContainer(context: PlanningContext, container: PlacementCont
   // The owner has returned before another node had to take over.
   if (isWaitingForReplicaNote(record.note)) {
     const next = { ...record, note: '' };
-    return { change: { container, next, receivers: [], previousOwner: undefined, isRepair: false, events: [] } };
+    return { update: { container, next, receivers: [], previousOwner: undefined, isRepair: false, events: [] } };
   }
   if (view.nodes.get(owner.node)?.mode === 'drained') return planEvacuation(context, pool, container);
   return planReplicas(context, pool, container);

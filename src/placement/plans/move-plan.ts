@@ -55,7 +55,7 @@ export function planMove(
   const isReady = move.step === 'copying' && isInSync(context, pool, container.record, move.to);
   if (isReady && hasValidLease(context, target)) {
     const next = { ...container.record, move: { ...move, step: 'handing' as const } };
-    return { change: { container, next, receivers: [move.to], previousOwner: undefined, isRepair: false, events: [] } };
+    return { update: { container, next, receivers: [move.to], previousOwner: undefined, isRepair: false, events: [] } };
   }
   if (nowMs >= dueMs) return cancel(view, container, move, `${move.step} took longer than ${maxMs} ms`);
   return { dueMs };
@@ -71,7 +71,7 @@ function cancel(
   const note = `the move to ${view.nameOf(move.to)} was cancelled: ${reason}`;
   const next = { ...container.record, move: undefined, note };
   const events = [containerEventOf(container, 'container.moveCancelled', move.to, reason)];
-  return { change: { container, next, receivers: [], previousOwner: undefined, isRepair: false, events } };
+  return { update: { container, next, receivers: [], previousOwner: undefined, isRepair: false, events } };
 }
 
 /** A drained node owns a container only if no other node could: it moves away as soon as another node is eligible. */
@@ -87,7 +87,7 @@ export function planEvacuation(
   const [to] = eligibleNodes(context)
     .filter(({ id }) => id !== record.owner?.node)
     .toSorted((a, b) => syncRank(a) - syncRank(b) || byOwned(a, b));
-  return to === undefined ? blockedOnNodes : { change: { ...startOfMove(container, to.id, 'drain'), isRepair: true } };
+  return to === undefined ? blockedOnNodes : { update: { ...startOfMove(container, to.id, 'drain'), isRepair: true } };
 }
 
 /** The update that starts the move, or the error that refuses it. */

@@ -40,7 +40,7 @@ export function planRecovery(context: PlanningContext, pool: PoolRecord, contain
   const opening: ActivationReason = isBack && pool.restart ? 'restart' : 'recover';
   const next = withOwner(context, pool, container, node, { opening, failures, note: reason });
   const events = [containerEventOf(container, 'container.recovered', node.id, reason)];
-  return { change: { container, next, receivers: [node.id], previousOwner: owner, isRepair: false, events } };
+  return { update: { container, next, receivers: [node.id], previousOwner: owner, isRepair: false, events } };
 }
 
 /** For an owner with a serving lease that has not opened the container yet. */
@@ -61,7 +61,7 @@ export function planOpening(context: PlanningContext, pool: PoolRecord, containe
   const opening = record.opening === 'restart' && node.id !== record.owner?.node ? 'recover' : record.opening;
   const note = `${nodeName(context, record.owner?.node)} could not open it: ${why}`;
   const next = withOwner(context, pool, container, node, { opening, failures, note });
-  return { change: { container, next, receivers: [node.id], previousOwner: undefined, isRepair: false, events } };
+  return { update: { container, next, receivers: [node.id], previousOwner: undefined, isRepair: false, events } };
 }
 
 /** For a move at `handed`: the destination becomes owner, or another replica with the state if it is not available. */
@@ -71,12 +71,12 @@ export function planHandover(context: PlanningContext, pool: PoolRecord, contain
   if (target !== undefined && isActiveNode(target) && isInSync(context, pool, record, target.id)) {
     const leaseStatus = leaseStatusOf(context, target);
     if (leaseStatus === 'valid')
-      return { change: handOver(context, pool, container, target, record.move?.cause ?? '') };
+      return { update: handOver(context, pool, container, target, record.move?.cause ?? '') };
     if (leaseStatus === 'uncertain') return nothingToDo;
   }
   const node = bestReplica(context, pool, container, false);
   if (node === undefined) return planWithoutReplica(context, pool, container);
-  return { change: handOver(context, pool, container, node, `${nodeName(context, record.move?.to)} is not available`) };
+  return { update: handOver(context, pool, container, node, `${nodeName(context, record.move?.to)} is not available`) };
 }
 
 function handOver(
@@ -128,7 +128,7 @@ function planWithoutReplica(context: PlanningContext, pool: PoolRecord, containe
   const note = `${waitingForReplica}${names.join(' or ')}`;
   const events = [containerEventOf(container, 'container.waiting', undefined, note)];
   return {
-    change: { container, next: { ...record, note }, receivers: [], previousOwner: undefined, isRepair: false, events },
+    update: { container, next: { ...record, note }, receivers: [], previousOwner: undefined, isRepair: false, events },
   };
 }
 
@@ -163,7 +163,7 @@ function planInit(
   const events = [containerEventOf(container, 'container.assigned', node.id, reason)];
   const previousOwner = container.record.owner;
   return {
-    change: {
+    update: {
       container,
       next: { ...record, copies, inSync },
       receivers: copies,

@@ -85,7 +85,7 @@ export type ContainerUpdate = {
 
 /** The update, or when to plan again: at `dueMs`, and if it is blocked, when a node has changed. */
 export type ContainerPlan = {
-  readonly change?: ContainerUpdate;
+  readonly update?: ContainerUpdate;
   readonly dueMs?: number;
   readonly isBlocked?: boolean;
 };

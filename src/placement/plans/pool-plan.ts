@@ -27,7 +27,7 @@ export type PoolTask =
     }
   | { readonly kind: 'delete'; readonly pool: PlacementPool; readonly numbers: readonly number[] }
   | { readonly kind: 'deletePool'; readonly pool: PlacementPool }
-  | { readonly kind: 'roll'; readonly change: ContainerUpdate };
+  | { readonly kind: 'roll'; readonly update: ContainerUpdate };
 
 export type NodeNumbersTask = {
   readonly kind: 'numbers';
@@ -142,8 +142,8 @@ function roll(context: PlanningContext, pool: PlacementPool, record: PoolRecord)
       failuresBefore: 0,
       note: `version ${record.moduleVersion} of the module`,
     };
-    const change = { container, next, receivers: [], previousOwner: undefined, isRepair: false, events: [] };
-    return { kind: 'roll', change };
+    const update = { container, next, receivers: [], previousOwner: undefined, isRepair: false, events: [] };
+    return { kind: 'roll', update };
   }
   return 'wait';
 }

@@ -52,10 +52,14 @@ export function planReplicas(context: PlanningContext, pool: PoolRecord, contain
     return { ...(dueMs < Infinity ? { dueMs } : {}), isBlocked: places > 0 || staying.length < others.length };
   }
   const copies = [owner, ...others.filter((id) => !dropped.includes(id)), ...added];
-  return { change: change(container, copies, added) };
+  return { update: replicaUpdate(container, copies, added) };
 }
 
-function change(container: PlacementContainer, copies: readonly NodeId[], added: readonly NodeId[]): ContainerUpdate {
+function replicaUpdate(
+  container: PlacementContainer,
+  copies: readonly NodeId[],
+  added: readonly NodeId[],
+): ContainerUpdate {
   const { record } = container;
   const inSync = record.inSync.filter(({ node }) => copies.includes(node));
   const next = { ...record, copies, inSync };
