@@ -73,8 +73,9 @@ describe('dependencies between folders', () => {
     assert.deepEqual(importViolations({ path: 'src/node/boot/start-node.ts', text }), []);
   });
 
-  it('ignore an import in a comment', () => {
+  it('ignore an import in a comment and the word in a string', () => {
     assert.deepEqual(importsOf("/** from './a.ts' */\n// import './b.ts'\nimport './c.ts';"), ['./c.ts']);
+    assert.deepEqual(importsOf("fieldOf(body, 'from', 'to')"), []);
   });
 
   it('follow the table', (context) => {

@@ -361,5 +361,8 @@ async function leaves(commands: CommandLine, dev: ChildProgram): Promise<void> {
   });
   const registered = await commands.run('registry', 'list', '/cluster/register/', '-o', 'json');
   assert.ok(!registered.stdout.includes('"name\\":\\"w2'), registered.stdout);
-  assert.match(await commands.refused(5, 'PRECONDITION', 'node', 'leave', 'w2'), /it cannot receive the command to leave/);
+  assert.match(
+    await commands.refused(5, 'PRECONDITION', 'node', 'leave', 'w2'),
+    /it cannot receive the command to leave/,
+  );
 }

@@ -33,7 +33,7 @@ export class EtcdCodec {
   }
 
   key(key: string): string {
-    return encodeBase64(this.#prefix + key);
+    return encodeEtcdBytes(this.#prefix + key);
   }
 
   /** An empty range becomes the absent key, because etcd reads an inverted range differently. */
@@ -44,17 +44,17 @@ export class EtcdCodec {
 
   /** A key that is never written. */
   get absentKey(): string {
-    return encodeBase64(`${this.#namespace}nothing`);
+    return encodeEtcdBytes(`${this.#namespace}nothing`);
   }
 
   dedupKey(session: string, slot: number): string {
-    return encodeBase64(`${this.#namespace}g/${session}/${slot}`);
+    return encodeEtcdBytes(`${this.#namespace}g/${session}/${slot}`);
   }
 
   compare(compare: RegistryCompare): Readonly<Record<string, string>> {
     const { key, target, is } = compare;
     const common = { key: this.key(key), result: relations[is] };
-    if (target === 'value') return { ...common, target: 'VALUE', value: encodeBase64(compare.than) };
+    if (target === 'value') return { ...common, target: 'VALUE', value: encodeEtcdBytes(compare.than) };
     return { ...common, target: targets[target], [fields[target]]: String(compare.than) };
   }
 
@@ -89,7 +89,7 @@ export function wireNumber(wire: unknown): number {
   return value;
 }
 
-export function encodeBase64(bytes: string | Uint8Array): string {
+export function encodeEtcdBytes(bytes: string | Uint8Array): string {
   if (typeof bytes === 'string') return Buffer.from(bytes, 'utf8').toString('base64');
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64');
 }

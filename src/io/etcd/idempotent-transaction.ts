@@ -10,7 +10,7 @@ import type { RegistryOp, RegistryOpResult, RegistryTransaction, TransactionResu
 import { utf8SortKey } from '../../base/registry-validation.ts';
 import { type TxnBranch, type TxnLeaf, txnBranchOf, decodeTxn, decodeRange, encodeTxn } from './transaction-tree.ts';
 import type { EtcdBody, EtcdClient } from './etcd-client.ts';
-import { type EtcdCodec, type EtcdWireEntry, encodeBase64, wireNumber, headerRevision } from './etcd-codec.ts';
+import { type EtcdCodec, type EtcdWireEntry, encodeEtcdBytes, wireNumber, headerRevision } from './etcd-codec.ts';
 import type { EtcdDedupLease, EtcdDedupSlots, EtcdDedupSlot } from './dedup-slots.ts';
 
 /** A transaction with the parts that are equal in all of its attempts. */
@@ -84,7 +84,7 @@ export class IdempotentTransactions {
 
   #tree({ transaction, slot, dedupKey, number }: MarkedTransaction, lease: string, markAll: boolean): TxnBranch {
     const leaf = (name: 'then' | 'otherwise'): TxnLeaf => {
-      const put = { key: dedupKey, value: encodeBase64(`${number} ${name}`), lease };
+      const put = { key: dedupKey, value: encodeEtcdBytes(`${number} ${name}`), lease };
       const mark = markAll || writes(transaction[name]) ? { request_put: put } : undefined;
       return { kind: 'leaf', name, mark, ops: transaction[name] };
     };

@@ -3,7 +3,7 @@
  * encodes the request also decodes the reply, so each leaf gets its own results.
  */
 import type { RegistryOp, RegistryOpResult, RegistryTransaction } from '../../base/registry.ts';
-import { type EtcdCodec, type EtcdWireEntry, encodeBase64, wireNumber } from './etcd-codec.ts';
+import { type EtcdCodec, type EtcdWireEntry, encodeEtcdBytes, wireNumber } from './etcd-codec.ts';
 
 type Wire = Readonly<Record<string, unknown>>;
 
@@ -72,7 +72,7 @@ function encodeTree(codec: EtcdCodec, tree: TxnTree): readonly Wire[] {
 function encodeOp(codec: EtcdCodec, op: RegistryOp): Wire {
   if (op.kind === 'put') {
     const lease = op.lease === undefined ? {} : { lease: op.lease };
-    return { request_put: { key: codec.key(op.key), value: encodeBase64(op.value), ...lease } };
+    return { request_put: { key: codec.key(op.key), value: encodeEtcdBytes(op.value), ...lease } };
   }
   if (op.kind === 'delete') return { request_delete_range: codec.range(op.range) };
   return { request_range: { ...codec.range(op.range), limit: String(op.limit) } };

@@ -97,7 +97,7 @@ export function simulationViolations({ path, text }: Source): readonly string[] 
 /** The specifiers of static and dynamic imports and of re-exports, types included. */
 export function importsOf(text: string): readonly string[] {
   const code = text.replaceAll(/\/\*[\s\S]*?\*\//g, '').replaceAll(/^\s*\/\/.*$/gm, '');
-  const pattern = /(?:\bfrom|\bimport|\bimport\s*\(|\bimport\.meta\.resolve\s*\()\s*(['"`])([^'"`\n]+)\1/g;
+  const pattern = /(?<!['"`])(?:\bfrom|\bimport|\bimport\s*\(|\bimport\.meta\.resolve\s*\()\s*(['"`])([^'"`\n]+)\1/g;
   return [...code.matchAll(pattern)].map((match) => match[2] as string);
 }
 
