@@ -2,6 +2,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 
+import { limitsPage } from './limits-page.ts';
 import { errorsPage, optionsPage } from './options-page.ts';
 import { protocolPage } from './protocol-page.ts';
 
@@ -10,6 +11,7 @@ const pages: Readonly<Record<string, string>> = {
   'protocol.md': protocolPage(),
   'options.md': optionsPage(),
   'errors.md': errorsPage(),
+  'limits.md': limitsPage(),
 };
 
 const checkOnly = process.argv.includes('--check');

@@ -16,7 +16,7 @@ import { RetryingRequest, type ClientContext } from './retrying-request.ts';
 import { type ResultStream, startResultStream } from './result-stream.ts';
 import { classifyCallReply } from './call-results.ts';
 
-const callsMax = 10_000;
+export const sessionCallsMax = 10_000;
 const wireMsMax = 0xffff_ffff;
 
 /** A call under way. */
@@ -102,8 +102,8 @@ export class PoolCalls {
   #check({ signal }: CallOptions): void {
     if (this.#closed) throw new RemusterError('CANCELLED', 'the session is closed', 'no');
     if (signal?.aborted === true) throw new RemusterError('CANCELLED', undefined, 'no');
-    if (this.#open.size >= callsMax)
-      throw new RemusterError('CAPACITY', `more than ${callsMax} calls of one session at once`);
+    if (this.#open.size >= sessionCallsMax)
+      throw new RemusterError('CAPACITY', `more than ${sessionCallsMax} calls of one session at once`);
     this.#onCall();
   }
 

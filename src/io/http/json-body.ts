@@ -2,16 +2,16 @@
 import type { IncomingMessage } from 'node:http';
 import { RemusterError } from '../../base/errors.ts';
 
-const bodyBytesMax = 10_000_000;
+export const httpBodyBytesMax = 10_000_000;
 
 export async function readJsonBody(request: IncomingMessage): Promise<unknown> {
   const announced = Number(request.headers['content-length'] ?? 0);
-  if (announced > bodyBytesMax) throw tooLarge();
+  if (announced > httpBodyBytesMax) throw tooLarge();
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of request as AsyncIterable<Buffer>) {
     bytes += chunk.length;
-    if (bytes > bodyBytesMax) throw tooLarge();
+    if (bytes > httpBodyBytesMax) throw tooLarge();
     chunks.push(chunk);
   }
   if (bytes === 0) return undefined;
@@ -23,7 +23,7 @@ export async function readJsonBody(request: IncomingMessage): Promise<unknown> {
 }
 
 function tooLarge(): RemusterError {
-  return new RemusterError('TOO_LARGE', `the body has more than ${bodyBytesMax} bytes`, 'no');
+  return new RemusterError('TOO_LARGE', `the body has more than ${httpBodyBytesMax} bytes`, 'no');
 }
 
 /** A `__proto__` property would change the prototype of an object that it is later copied into. */

@@ -16,7 +16,7 @@ import { WireWriter } from './writer.ts';
 export const valueBytesMax = 10_000_000;
 export const valueDepthMax = 64;
 /** One encoded byte can be an empty object of sixty bytes in memory: without this bound 10 MB could exhaust the heap. */
-const objectsMax = 1_000_000;
+export const valueObjectsMax = 1_000_000;
 const formatVersion = 1;
 
 const tags = {
@@ -211,7 +211,8 @@ function isPlain(value: object): boolean {
 function countObject(to: EncodeState, depth: number): void {
   if (depth >= valueDepthMax)
     throw unencodable(to, depth, `is nested deeper than ${valueDepthMax} levels or contains itself`);
-  if (++to.objects > objectsMax) throw new RemusterError('TOO_LARGE', `a value has more than ${objectsMax} objects`);
+  if (++to.objects > valueObjectsMax)
+    throw new RemusterError('TOO_LARGE', `a value has more than ${valueObjectsMax} objects`);
 }
 
 function unencodable(to: EncodeState, depth: number, what: string): RemusterError {
@@ -260,7 +261,8 @@ function read(from: DecodeState, depth: number): unknown {
 function readObject(from: DecodeState, tag: number, depth: number): unknown {
   const { reader } = from;
   if (depth >= valueDepthMax) throw fieldError('itemCount', label, `is nested deeper than ${valueDepthMax} levels`);
-  if (++from.objects > objectsMax) throw fieldError('itemCount', label, `has more than ${objectsMax} objects`);
+  if (++from.objects > valueObjectsMax)
+    throw fieldError('itemCount', label, `has more than ${valueObjectsMax} objects`);
   switch (tag) {
     case tags.bytes:
       return readBytes(reader);

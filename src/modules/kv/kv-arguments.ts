@@ -25,9 +25,9 @@ export type KvListOptions = {
 export type KvListRange = { readonly prefix: string; readonly from: string; readonly limit: number };
 
 /** In UTF-8. Below what a state takes as a key, because the name under which a key expires is longer. */
-const keyBytesMax = 1_000;
+export const kvKeyBytesMax = 1_000;
 const limitDefault = 100;
-const limitMax = 1_000;
+export const kvPageItemsMax = 1_000;
 /** Ten years. */
 const ttlMsMax = 315_576_000_000;
 
@@ -37,8 +37,8 @@ export function validKey(key: unknown): string {
 }
 
 export function checkedText(text: unknown, what: string): string {
-  if (typeof text !== 'string' || !text.isWellFormed() || bytesOf(text) > keyBytesMax)
-    throw methodError('BAD_ARGUMENT', `${what} is a text of at most ${keyBytesMax} bytes`);
+  if (typeof text !== 'string' || !text.isWellFormed() || bytesOf(text) > kvKeyBytesMax)
+    throw methodError('BAD_ARGUMENT', `${what} is a text of at most ${kvKeyBytesMax} bytes`);
   return text;
 }
 
@@ -46,7 +46,7 @@ const encoder = new TextEncoder();
 
 /** Three for each unit at most: only long ones are looked at closely. */
 function bytesOf(text: string): number {
-  return text.length * 3 <= keyBytesMax ? text.length : encoder.encode(text).length;
+  return text.length * 3 <= kvKeyBytesMax ? text.length : encoder.encode(text).length;
 }
 
 export function checkedRevision(revision: unknown): number {
@@ -71,7 +71,7 @@ export function checkedList(options: unknown): KvListRange {
   return {
     prefix: checkedText(prefix, 'prefix'),
     from: checkedText(from, 'from'),
-    limit: whole(limit, 'limit', 1, limitMax),
+    limit: whole(limit, 'limit', 1, kvPageItemsMax),
   };
 }
 

@@ -4,7 +4,7 @@
  */
 import { type Context, methodError } from '../../containers/module.ts';
 
-const waitersMax = 1_000;
+export const kvWaitersMax = 1_000;
 
 export class KvChangeWaiters {
   readonly #byContainer = new Map<string, Set<() => void>>();
@@ -22,8 +22,8 @@ export class KvChangeWaiters {
     if (signal.aborted) return;
     const name = nameOf(ctx);
     const waiting = this.#byContainer.get(name) ?? new Set();
-    if (waiting.size >= waitersMax)
-      throw methodError('CAPACITY', `${waitersMax} watchers wait for container ${ctx.container} of ${ctx.pool.name}`);
+    if (waiting.size >= kvWaitersMax)
+      throw methodError('CAPACITY', `${kvWaitersMax} watchers wait for container ${ctx.container} of ${ctx.pool.name}`);
     this.#byContainer.set(name, waiting);
     await new Promise<void>((resolve) => {
       const wake = (): void => {

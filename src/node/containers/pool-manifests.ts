@@ -33,7 +33,7 @@ type FoundFile = { readonly text: string; readonly pool: PoolRequest };
 const retryMs = 1_000;
 const timeoutMs = 5_000;
 /** The bounds of one transaction; an operator must compose a cluster with more pools. */
-const manifestPoolsMax = 100;
+export const manifestPoolsMax = 100;
 const manifestBytesMax = 1_000_000;
 const lastPool = clusterKey({ kind: 'lastPool' });
 

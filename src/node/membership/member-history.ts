@@ -11,17 +11,17 @@ export type MemberHistoryEntry = Pick<
   'type' | 'generation' | 'incarnation' | 'why' | 'accusers' | 'refusedTo'
 > & { readonly time: string; readonly seq: number };
 
-const membersMax = 2_000;
-const entriesMax = 32;
+export const memberHistoryMembersMax = 2_000;
+export const memberHistoryEntriesMax = 32;
 
 export class MemberHistory {
-  readonly #entries = new BoundedLru<NodeId, MemberHistoryEntry[]>(membersMax);
+  readonly #entries = new BoundedLru<NodeId, MemberHistoryEntry[]>(memberHistoryMembersMax);
 
   record(event: MembershipEvent, time: string, seq: number): void {
     const { type, generation, incarnation, why, accusers, refusedTo } = event;
     const entries = this.#entries.get(event.id) ?? [];
     entries.push({ seq, time, type, generation, incarnation, why, accusers, refusedTo });
-    if (entries.length > entriesMax) entries.shift();
+    if (entries.length > memberHistoryEntriesMax) entries.shift();
     this.#entries.set(event.id, entries);
   }
 

@@ -35,7 +35,7 @@ export type KeyspaceLimits = ChangeHistoryLimits & {
   readonly replyBytesMax: number;
 };
 
-const keyspaceLimits: KeyspaceLimits = {
+export const keyspaceLimits: KeyspaceLimits = {
   totalBytesMax: 104_857_600,
   leasesMax: 100_000,
   changesMax: 8_192,

@@ -23,7 +23,7 @@ const magic = new TextEncoder().encode('RMSTRREG');
 const checksumAt = magic.length + 1;
 const bodyAt = checksumAt + 4;
 /** More than the largest key space. */
-const backupBytesMax = 120_000_000;
+export const registryBackupBytesMax = 120_000_000;
 
 /** The state of this replica; complete on the leader after a read barrier. */
 export function encodeBackup(replica: RegistryReplica, cluster: string): Uint8Array {
@@ -114,9 +114,9 @@ export class StagedBackup {
     if (offset === 0) this.#reset(id);
     if (id !== this.#id || offset !== this.#bytes)
       return failure('PRECONDITION', 'this restore has ended, or another restore has replaced it');
-    if (offset + bytes.length > backupBytesMax) {
+    if (offset + bytes.length > registryBackupBytesMax) {
       this.#reset(undefined);
-      return failure('TOO_LARGE', `a backup of more than ${backupBytesMax} bytes cannot be restored`);
+      return failure('TOO_LARGE', `a backup of more than ${registryBackupBytesMax} bytes cannot be restored`);
     }
     this.#append(bytes);
     return last ? this.#finish(cluster) : success(undefined);

@@ -29,7 +29,7 @@ export type UnitRunSpec = {
   readonly fence: string;
 };
 
-const logLinesMax = 1_000;
+const unitLogLinesMax = 1_000;
 const logLineBytesMax = 4_000;
 
 /** The variables of the workflow are frozen already (spec-validation.ts). */
@@ -125,9 +125,9 @@ export class RunScope {
 
   log(level: LogLevel, text: string): void {
     this.#logLines += 1;
-    if (this.#logLines < logLinesMax) this.#ports.log(level, truncateUtf8(text, logLineBytesMax));
-    else if (this.#logLines === logLinesMax)
-      this.#ports.log('warn', `further log lines are dropped: a run may log ${logLinesMax}`);
+    if (this.#logLines < unitLogLinesMax) this.#ports.log(level, truncateUtf8(text, logLineBytesMax));
+    else if (this.#logLines === unitLogLinesMax)
+      this.#ports.log('warn', `further log lines are dropped: a run may log ${unitLogLinesMax}`);
   }
 
   /** Counts an error of user code; the summary keeps samples of different errors. */

@@ -19,7 +19,7 @@ export type ContainerTimer = {
   readonly row: Uint8Array;
 };
 
-const nameBytesMax = 200;
+export const timerNameBytesMax = 200;
 /** About 300 years: beyond any plausible due time, and exact in a double. */
 const afterMsMax = 10_000_000_000_000;
 
@@ -164,8 +164,8 @@ function refuseTimers(): never {
 }
 
 function checkName(name: string): void {
-  if (typeof name !== 'string' || name === '' || !name.isWellFormed() || utf8Length(name) > nameBytesMax) {
-    throw new RemusterError('BAD_ARGUMENT', `the name of a timer has 1 to ${nameBytesMax} bytes of well-formed text`);
+  if (typeof name !== 'string' || name === '' || !name.isWellFormed() || utf8Length(name) > timerNameBytesMax) {
+    throw new RemusterError('BAD_ARGUMENT', `the name of a timer has 1 to ${timerNameBytesMax} bytes of well-formed text`);
   }
 }
 

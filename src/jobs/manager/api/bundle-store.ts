@@ -8,7 +8,7 @@ import { encodeBundleMarker, decodeBundleMarker } from '../../records/bundle-mar
 type Store = Pick<Registry, 'range' | 'transact'>;
 
 /** Size of all bundles together: every manager holds them in memory. */
-const allBytesMax = 33_554_432;
+export const storedBundlesBytesMax = 33_554_432;
 const markersMax = 1_000;
 const timeoutMs = 5_000;
 
@@ -33,7 +33,7 @@ export function storeBundle(
     if (entries.some(({ key }) => key === jobKeys.bundleMarker(sha256))) return done(success(undefined));
     let sum = code.length;
     for (const { value } of entries) sum += decodeBundleMarker(value)?.bytes ?? 0;
-    if (entries.length >= markersMax || sum > allBytesMax)
+    if (entries.length >= markersMax || sum > storedBundlesBytesMax)
       return done(
         failure('CAPACITY', 'the store of bundles is full: unused bundles are deleted after 10 minutes, then retry'),
       );

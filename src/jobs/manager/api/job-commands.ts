@@ -47,7 +47,7 @@ export type JobCommandPorts = {
   readonly readResult: (call: number, verb: ResultVerb, job: ManagedJob, query: ResultQuery) => void;
 };
 
-const listMax = 1_000;
+export const jobListMax = 1_000;
 const waitMsMax = 60_000;
 /** A caller that waits gets its reply this long before its own timeout. */
 const marginMs = 300;
@@ -246,7 +246,7 @@ export class JobCommands {
   }
 
   #list(fields: JsonFields): readonly unknown[] {
-    const limit = checkOptionalInteger(fields['limit'], 'limit', 1, listMax) ?? 100;
+    const limit = checkOptionalInteger(fields['limit'], 'limit', 1, jobListMax) ?? 100;
     const { status } = fields;
     if (status !== undefined && !jobStatuses.includes(status as JobStatus))
       throw badArgument(`status is not one of ${jobStatuses.join(', ')}`);

@@ -11,7 +11,7 @@ import type { ManagedJob } from '../model/managed-job.ts';
 /** Out-of-line results of all jobs together: every manager holds them in memory. */
 const outOfLineBytesMax = 40_000_000;
 /** Requests of all open jobs together. */
-const requestBytesMax = 20_000_000;
+export const openRequestsBytesMax = 20_000_000;
 /** Finished jobs beyond the limit before an eviction starts, so that one eviction takes several. */
 const evictionBatch = 100;
 
@@ -57,10 +57,10 @@ export class JobStore {
         'CAPACITY',
         `${submitter} has ${jobLimits.openJobsPerSubmitterMax} open jobs: wait until some end`,
       );
-    if (this.#requestBytes + requestBytes > requestBytesMax)
+    if (this.#requestBytes + requestBytes > openRequestsBytesMax)
       throw new RemusterError(
         'CAPACITY',
-        `the requests of all open jobs have ${requestBytesMax} bytes: wait until some end`,
+        `the requests of all open jobs have ${openRequestsBytesMax} bytes: wait until some end`,
       );
   }
 

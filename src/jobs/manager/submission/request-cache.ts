@@ -19,7 +19,7 @@ export type ValidatedRequest = {
 };
 
 /** Size of a request in its record. */
-const requestBytesMax = 900_000;
+export const submissionBytesMax = 900_000;
 const factsBytesMax = 200_000;
 /** Limits of a job whose units are recorded in its state. */
 const inlineUnitsMax = 16;
@@ -48,8 +48,8 @@ export class RequestCache {
   }
 
   #validate(json: string): ValidatedRequest {
-    if (bytesOf(json) > requestBytesMax)
-      throw new RemusterError('TOO_LARGE', `the request has more than ${requestBytesMax} bytes`, 'no');
+    if (bytesOf(json) > submissionBytesMax)
+      throw new RemusterError('TOO_LARGE', `the request has more than ${submissionBytesMax} bytes`, 'no');
     if (!json.isWellFormed()) throw badArgument('the request is not valid Unicode');
     const request = validateJobRequest(parseJsonObject(json));
     const { workflows } = request;
