@@ -163,13 +163,13 @@ export const limitSections: readonly LimitSection[] = [
       ),
       row(
         'remembered results of one container',
-        hostingLimits.answerBytesMax,
+        hostingLimits.dedupBytesMax,
         'bytes',
         'The oldest results are dropped, first those of the same caller.',
       ),
       row(
         'remembered call ids without a result per caller',
-        hostingLimits.givenMax,
+        hostingLimits.evictedResultsMax,
         'count',
         'Older ids get `PRECONDITION`; they never run again.',
       ),

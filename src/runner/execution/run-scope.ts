@@ -29,7 +29,7 @@ export type UnitRunSpec = {
   readonly fence: string;
 };
 
-const unitLogLinesMax = 1_000;
+export const unitLogLinesMax = 1_000;
 const logLineBytesMax = 4_000;
 
 /** The variables of the workflow are frozen already (spec-validation.ts). */

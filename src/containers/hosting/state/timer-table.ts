@@ -165,7 +165,10 @@ function refuseTimers(): never {
 
 function checkName(name: string): void {
   if (typeof name !== 'string' || name === '' || !name.isWellFormed() || utf8Length(name) > timerNameBytesMax) {
-    throw new RemusterError('BAD_ARGUMENT', `the name of a timer has 1 to ${timerNameBytesMax} bytes of well-formed text`);
+    throw new RemusterError(
+      'BAD_ARGUMENT',
+      `the name of a timer has 1 to ${timerNameBytesMax} bytes of well-formed text`,
+    );
   }
 }
 
