@@ -220,7 +220,11 @@ describe('the end of a batch', () => {
       const odd = await cluster.submit(join(lab.folder, 'odd.ts'));
       const ends: unknown[] = [];
       for await (const one of odd.results()) ends.push('error' in one ? one.error.message : one.value);
-      assert.deepEqual(ends, [0, 'the result of the item is not JSON: TypeError: Do not know how to serialize a BigInt', 2]);
+      assert.deepEqual(ends, [
+        0,
+        'the result of the item is not JSON: TypeError: Do not know how to serialize a BigInt',
+        2,
+      ]);
       await assert.rejects(odd.result(), { code: 'PARTIAL', stateChanged: 'yes' });
     } finally {
       await cluster.close();

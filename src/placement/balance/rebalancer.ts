@@ -68,7 +68,7 @@ export class Rebalancer {
     inFlight: InFlightLoad,
   ): RebalanceReply | undefined {
     if (!Number.isInteger(movesMax) || movesMax < 1 || movesMax > rebalanceLimits.movesMax) {
-      const message = `the number of moves is 1 to ${rebalanceLimits.movesMax}`;
+      const message = `a rebalance has 1 to ${rebalanceLimits.movesMax} moves, not ${movesMax}`;
       return { call, outcome: failure('BAD_ARGUMENT', message) };
     }
     if (!dryRun && this.#isBusy()) {

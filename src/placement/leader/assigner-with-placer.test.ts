@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { type PlacementTestCluster, settledWorld } from '../../../test/support/placement/placement-cluster.ts';
+import { type PlacementTestCluster, settledCluster } from '../../../test/support/placement/placement-cluster.ts';
 import type { Done, Outcome } from '../../base/errors.ts';
 import { type AssignerPorts, AssignerHost } from './assigner-host.ts';
 import type { DrainProgress } from '../operations/drain-progress.ts';
@@ -14,28 +14,28 @@ import { NodeOperations } from '../operations/node-operations.ts';
 import { type RebalanceOptions, rebalanceOptions } from '../balance/rebalance-options.ts';
 
 class DrainScenario {
-  readonly world: PlacementTestCluster;
+  readonly cluster: PlacementTestCluster;
   readonly operations: NodeOperations;
   readonly #rebalance: RebalanceOptions;
   readonly #assigners = new Map<string, AssignerHost>();
 
   constructor(nodes: number, pool: { containers: number; copies: number }, rebalance: Partial<RebalanceOptions> = {}) {
-    this.world = settledWorld(nodes, pool);
+    this.cluster = settledCluster(nodes, pool);
     this.#rebalance = rebalanceOptions('balanced', { strategy: 'fair', mode: 'off', ...rebalance });
-    this.operations = new NodeOperations(this.world.registry, this.world.clock, this.#rebalance);
-    for (const { name } of this.world.nodes) this.startAssigner(name);
+    this.operations = new NodeOperations(this.cluster.registry, this.cluster.clock, this.#rebalance);
+    for (const { name } of this.cluster.nodes) this.startAssigner(name);
   }
 
   startAssigner(name: string): void {
-    const { registry, leadership } = this.world.node(name);
+    const { registry, leadership } = this.cluster.node(name);
     const onHalt: AssignerPorts['onHalt'] = (error) => assert.fail(String(error));
-    const ports = { registry, leadership, clock: this.world.clock, emit: () => {}, onHalt };
+    const ports = { registry, leadership, clock: this.cluster.clock, emit: () => {}, onHalt };
     this.#assigners.set(name, new AssignerHost(ports, { rebalance: this.#rebalance }));
   }
 
   kill(name: string): void {
     this.#assigners.get(name)?.stop();
-    this.world.node(name).kill();
+    this.cluster.node(name).kill();
   }
 
   await<T>(start: (done: Done<T>) => void): T {
@@ -43,33 +43,33 @@ class DrainScenario {
     start((outcome) => {
       ended = outcome;
     });
-    this.world.until(() => ended !== undefined, 5_000, 'a reply');
+    this.cluster.until(() => ended !== undefined, 5_000, 'a reply');
     const outcome = ended as unknown as Outcome<T>;
     assert.ok(outcome.ok);
     return outcome.value;
   }
 
   drain(name: string, parallelMax = 2): void {
-    const { id } = this.world.node(name);
+    const { id } = this.cluster.node(name);
     this.await<DrainProgress>((done) => this.operations.drain(id, { parallelMax }, done));
   }
 
   progress(name: string): DrainProgress {
-    return this.await((done) => this.operations.drainProgress(this.world.node(name).id, done));
+    return this.await((done) => this.operations.drainProgress(this.cluster.node(name).id, done));
   }
 
   untilDrained(name: string): void {
-    this.world.until(() => this.progress(name).phase === 'drained', 30_000, `${name} is drained`);
+    this.cluster.until(() => this.progress(name).phase === 'drained', 30_000, `${name} is drained`);
     assert.equal(this.held(name), 0);
   }
 
   held(name: string): number {
-    const { id } = this.world.node(name);
-    return [...this.world.records.values()].filter(({ copies }) => copies.includes(id)).length;
+    const { id } = this.cluster.node(name);
+    return [...this.cluster.records.values()].filter(({ copies }) => copies.includes(id)).length;
   }
 
   owned(name: string): number {
-    return [...this.world.records.keys()].filter((text) => this.world.ownerOf(text) === name).length;
+    return [...this.cluster.records.keys()].filter((fullName) => this.cluster.ownerOf(fullName) === name).length;
   }
 }
 
@@ -79,31 +79,31 @@ describe('a drain with a placer', () => {
     assert.ok(scenario.owned('b') > 0 && scenario.held('b') > scenario.owned('b'));
     scenario.drain('b');
     scenario.untilDrained('b');
-    scenario.world.settle(2);
+    scenario.cluster.settle(2);
   });
 
   test('continues under the next leader when the leader is lost half-way', () => {
     const scenario = new DrainScenario(5, { containers: 20, copies: 2 });
     scenario.drain('b', 1);
-    scenario.world.run(50);
+    scenario.cluster.run(50);
     assert.ok(scenario.owned('b') > 0, 'half-way');
     scenario.kill('a');
-    scenario.world.lead('c');
+    scenario.cluster.lead('c');
     scenario.untilDrained('b');
-    scenario.world.settle(2, 30_000);
+    scenario.cluster.settle(2, 30_000);
   });
 
   test('continues when the destination of a move is lost', () => {
     const scenario = new DrainScenario(5, { containers: 20, copies: 2 });
-    scenario.world.lead('b');
-    scenario.world.run(2_000);
+    scenario.cluster.lead('b');
+    scenario.cluster.run(2_000);
     scenario.drain('b', 1);
-    scenario.world.run(50);
-    const to = [...scenario.world.records.values()].find(({ move }) => move !== undefined)?.move?.to;
+    scenario.cluster.run(50);
+    const to = [...scenario.cluster.records.values()].find(({ move }) => move !== undefined)?.move?.to;
     assert.ok(to !== undefined, 'a container moves to a node other than the leader');
-    scenario.kill(scenario.world.nameOf(to));
+    scenario.kill(scenario.cluster.nameOf(to));
     scenario.untilDrained('b');
-    scenario.world.settle(2, 60_000);
+    scenario.cluster.settle(2, 60_000);
   });
 
   test('ends with fewer replicas when too few workers are left', () => {
@@ -111,7 +111,7 @@ describe('a drain with a placer', () => {
     assert.equal(scenario.progress('b').warnings.length, 1);
     scenario.drain('b');
     scenario.untilDrained('b');
-    scenario.world.settle(1);
+    scenario.cluster.settle(1);
     assert.equal(scenario.owned('a'), 6);
   });
 });
@@ -120,13 +120,13 @@ describe('balancing of a new node with a placer', () => {
   test('gives a worker that joins its share of containers, also in the mode manual', () => {
     const limits = { mode: 'manual', cooldownMs: 0, movesPerHourMax: 100, variationMax: 0.1 } as const;
     const scenario = new DrainScenario(3, { containers: 12, copies: 2 }, limits);
-    scenario.world.add(1);
+    scenario.cluster.add(1);
     scenario.startAssigner('d');
-    scenario.world.until(() => scenario.owned('d') === 3, 30_000, 'd has its share');
-    scenario.world.run(5_000);
-    scenario.world.settle(2);
+    scenario.cluster.until(() => scenario.owned('d') === 3, 30_000, 'd has its share');
+    scenario.cluster.run(5_000);
+    scenario.cluster.settle(2);
     assert.deepEqual(
-      scenario.world.nodes.map(({ name }) => scenario.owned(name)),
+      scenario.cluster.nodes.map(({ name }) => scenario.owned(name)),
       [3, 3, 3, 3],
     );
   });

@@ -42,12 +42,12 @@ export class ClosedModelLoad {
   }
 
   async run(): Promise<void> {
-    this.deadline.start();
+    this.deadline.addRunning();
     try {
       if (this.#load.stages === undefined) await this.#setActive(this.#share.users);
       else await this.#followStages(this.#load.stages);
     } finally {
-      this.deadline.finish();
+      this.deadline.removeRunning();
     }
     await this.deadline.finished;
   }
@@ -71,7 +71,7 @@ export class ClosedModelLoad {
     for (let i = 0; i < this.#active && !this.deadline.isPast; i++) {
       if (this.#running.has(i)) continue;
       this.#running.add(i);
-      this.deadline.start();
+      this.deadline.addRunning();
       void this.#runUser(i);
       if (clock.nowMs() >= yielder.yieldDueMs) await yielder.yieldToLoop();
     }
@@ -96,6 +96,6 @@ export class ClosedModelLoad {
       }
     }
     this.#running.delete(index);
-    this.deadline.finish();
+    this.deadline.removeRunning();
   }
 }

@@ -37,11 +37,11 @@ export class LoadDeadline {
     return this.#finished.promise;
   }
 
-  start(): void {
+  addRunning(): void {
     this.#running += 1;
   }
 
-  finish(): void {
+  removeRunning(): void {
     this.#running -= 1;
     if (this.#running > 0) return;
     this.#cancel();

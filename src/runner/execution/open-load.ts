@@ -35,11 +35,11 @@ export class OpenModelLoad {
   }
 
   async run(): Promise<void> {
-    this.deadline.start();
+    this.deadline.addRunning();
     try {
       await this.#runArrivals();
     } finally {
-      this.deadline.finish();
+      this.deadline.removeRunning();
     }
     await this.deadline.finished;
   }
@@ -70,7 +70,7 @@ export class OpenModelLoad {
       this.#run.summary.saturated = true;
       return;
     }
-    this.deadline.start();
+    this.deadline.addRunning();
     void this.#iterate(user, dueMs);
   }
 
@@ -83,6 +83,6 @@ export class OpenModelLoad {
   async #iterate(user: VirtualUser, dueMs: number): Promise<void> {
     await user.iterate(dueMs);
     this.#free.push(user);
-    this.deadline.finish();
+    this.deadline.removeRunning();
   }
 }

@@ -19,17 +19,17 @@ export function placementDriver(): (command: string) => string {
 }
 
 class PlacementTrace {
-  readonly #world = new PlacementTestCluster();
+  readonly #cluster = new PlacementTestCluster();
   readonly #pools = new Map<string, Partial<PoolRecord>>();
   #lines: string[] = [];
 
   constructor() {
-    const onEvent = this.#world.onEvent.bind(this.#world);
-    this.#world.onEvent = (event) => {
+    const onEvent = this.#cluster.onEvent.bind(this.#cluster);
+    this.#cluster.onEvent = (event) => {
       onEvent(event);
-      this.#line(`  ${this.#world.events.at(-1)}`);
+      this.#line(`  ${this.#cluster.events.at(-1)}`);
     };
-    this.#world.onRecord = (text, record) => this.#line(this.#recordIn(text, record));
+    this.#cluster.onRecord = (text, record) => this.#line(this.#recordIn(text, record));
   }
 
   execute(command: string): string {
@@ -41,17 +41,17 @@ class PlacementTrace {
   }
 
   #do(verb: string, target: string, rest: readonly string[]): void {
-    const world = this.#world;
-    const node = (): PlacementTestNode => world.node(target);
+    const cluster = this.#cluster;
+    const node = (): PlacementTestNode => cluster.node(target);
     const commands: Readonly<Record<string, () => void>> = {
-      nodes: () => world.add(Number(target)),
-      lead: () => world.lead(target, rest[0] === 'quietly' ? 'does not know' : 'knows'),
-      run: () => world.run(Number(target)),
+      nodes: () => cluster.add(Number(target)),
+      lead: () => cluster.lead(target, rest[0] === 'quietly' ? 'does not know' : 'knows'),
+      run: () => cluster.run(Number(target)),
       pool: () => this.#pool(target, rest),
       delete: () => this.#pool(target, ['state=deleting']),
       kill: () => node().kill(),
       start: () => node().start(rest[0] as NodeMode | undefined),
-      gone: () => world.leader?.placer?.nodeGone(node().id, node().generation),
+      gone: () => cluster.leader?.placer?.nodeGone(node().id, node().generation),
       pause: () => node().pause(),
       wake: () => node().resume(),
       cut: () => node().cut(),
@@ -61,7 +61,7 @@ class PlacementTrace {
       hands: () => void Object.assign(node(), { hands: rest[0] }),
       copies: () => void Object.assign(node(), { copies: rest[0] }),
       move: () => {
-        const outcome = world.move(target, rest[0] ?? '');
+        const outcome = cluster.move(target, rest[0] ?? '');
         if (!outcome.ok) this.#line(`refused: ${outcome.error.message}`);
       },
     };
@@ -75,11 +75,11 @@ class PlacementTrace {
     });
     const record = { ...this.#pools.get(name), ...Object.fromEntries(fields) } as Partial<PoolRecord>;
     this.#pools.set(name, record);
-    this.#world.create(name, record);
+    this.#cluster.create(name, record);
   }
 
   #recordIn(text: string, record: ContainerRecord): string {
-    const name = (id: string | undefined): string => this.#world.nameOf(id);
+    const name = (id: string | undefined): string => this.#cluster.nameOf(id);
     const { term, index } = fenceParts(record.fence);
     const copies = record.copies.map((id) => {
       const isInSync = record.inSync.some((holder) => holder.node === id);
@@ -95,6 +95,6 @@ class PlacementTrace {
   }
 
   #line(text: string): void {
-    this.#lines.push(`${String(Math.round(this.#world.timeline.nowMs)).padStart(6)}  ${text}`);
+    this.#lines.push(`${String(Math.round(this.#cluster.timeline.nowMs)).padStart(6)}  ${text}`);
   }
 }

@@ -40,7 +40,7 @@ export class PlacementTestCluster {
   /** Acknowledged writes per container. */
   readonly acknowledged = new Map<string, number>();
   /** Called with each change of a record, before any node sees it. */
-  onRecord: (text: string, record: ContainerRecord) => void = () => {};
+  onRecord: (fullName: string, record: ContainerRecord) => void = () => {};
   changes = 0;
   #term = 0;
   #major = 0;
@@ -140,8 +140,8 @@ export class PlacementTestCluster {
   }
 
   /** Requests a move and runs until it has started or was refused. */
-  move(text: string, to: string): Outcome<void> {
-    const [pool = '', number] = text.split('/');
+  move(fullName: string, to: string): Outcome<void> {
+    const [pool = '', number] = fullName.split('/');
     let reply: Outcome<void> | undefined;
     const id = this.nodes.find((node) => node.name === to)?.id ?? nodeIdFrom(new Uint8Array(16).fill(99));
     const placer = this.#leader?.placer ?? assert.fail('no leader');
@@ -152,22 +152,22 @@ export class PlacementTestCluster {
     return reply as unknown as Outcome<void>;
   }
 
-  record(text: string): ContainerRecord {
-    return this.records.get(text) ?? assert.fail(`there is no container ${text}`);
+  record(fullName: string): ContainerRecord {
+    return this.records.get(fullName) ?? assert.fail(`there is no container ${fullName}`);
   }
 
-  ownerOf(text: string): string {
-    return this.nameOf(this.records.get(text)?.owner?.node);
+  ownerOf(fullName: string): string {
+    return this.nameOf(this.records.get(fullName)?.owner?.node);
   }
 
   countOn(name: string): number {
-    return [...this.records.keys()].filter((text) => this.ownerOf(text) === name).length;
+    return [...this.records.keys()].filter((fullName) => this.ownerOf(fullName) === name).length;
   }
 
   /** The first container of that owner. */
   ownedBy(name: string): string {
-    const text = [...this.records.keys()].find((one) => this.ownerOf(one) === name);
-    return text ?? assert.fail(`${name} owns nothing\n${this.print()}`);
+    const fullName = [...this.records.keys()].find((one) => this.ownerOf(one) === name);
+    return fullName ?? assert.fail(`${name} owns nothing\n${this.print()}`);
   }
 
   eventsOf(kind: string): readonly string[] {
@@ -180,23 +180,24 @@ export class PlacementTestCluster {
     return record ?? assert.fail('the leader does not know the pool');
   }
 
-  inSync(text: string): string {
-    return this.record(text)
+  inSync(fullName: string): string {
+    return this.record(fullName)
       .inSync.map(({ node }) => this.nameOf(node))
       .toSorted()
       .join(' ');
   }
 
-  copies(text: string): string {
-    return this.record(text)
+  copies(fullName: string): string {
+    return this.record(fullName)
       .copies.map((id) => this.nameOf(id))
       .join(' ');
   }
 
   /** True if live nodes serve all containers, each with `copies` replicas, all in sync. */
   isSettled(copies: number): boolean {
-    return [...this.records].every(([text, record]) => {
-      const isServed = record.phase === 'serving' && record.move === undefined && this.node(this.ownerOf(text)).isUp;
+    return [...this.records].every(([fullName, record]) => {
+      const isServed =
+        record.phase === 'serving' && record.move === undefined && this.node(this.ownerOf(fullName)).isUp;
       return isServed && record.inSync.length === copies && record.copies.length === copies;
     });
   }
@@ -206,11 +207,11 @@ export class PlacementTestCluster {
   }
 
   print(): string {
-    const lines = [...this.records].map(([text, record]) => {
+    const lines = [...this.records].map(([fullName, record]) => {
       const { phase, opening, fence, failures, note, move } = record;
-      const where = `${this.ownerOf(text)} of [${this.copies(text)}] in sync [${this.inSync(text)}]`;
+      const where = `${this.ownerOf(fullName)} of [${this.copies(fullName)}] in sync [${this.inSync(fullName)}]`;
       const step = move === undefined ? '' : ` ${move.step} to ${this.nameOf(move.to)}`;
-      return `${text} ${where} ${phase} ${opening} fence ${fence} failures ${failures}${step} ${note}`;
+      return `${fullName} ${where} ${phase} ${opening} fence ${fence} failures ${failures}${step} ${note}`;
     });
     return [...lines, ...this.events.slice(-20)].join('\n');
   }
@@ -229,47 +230,47 @@ export class PlacementTestCluster {
     const key = parseClusterKey(change.kind === 'put' ? change.entry.key : change.key);
     if (key?.kind !== 'container') return;
     this.changes += 1;
-    const text = `${key.pool}/${key.container}`;
+    const fullName = `${key.pool}/${key.container}`;
     const record = change.kind === 'put' ? readContainer(change.entry.value) : undefined;
     if (change.kind === 'delete' || record === undefined) {
-      this.records.delete(text);
+      this.records.delete(fullName);
       return;
     }
-    const before = this.records.get(text);
-    if (before !== undefined) this.#check(text, before, record);
+    const before = this.records.get(fullName);
+    if (before !== undefined) this.#check(fullName, before, record);
     assert.equal(record.copies[0], record.owner?.node, 'the owner is the first of the copies');
-    assert.ok(record.inSync.length > 0, `no node has the state of ${text}`);
+    assert.ok(record.inSync.length > 0, `no node has the state of ${fullName}`);
     for (const { node } of record.inSync)
       assert.ok(record.copies.includes(node), 'a member of the ISR is not a replica');
-    this.records.set(text, record);
-    this.revisions.set(text, change.entry.modRevision);
-    this.onRecord(text, record);
+    this.records.set(fullName, record);
+    this.revisions.set(fullName, change.entry.modRevision);
+    this.onRecord(fullName, record);
   }
 
-  #check(text: string, before: ContainerRecord, record: ContainerRecord): void {
-    assert.ok(record.fence >= before.fence, `the fence of ${text} decreased`);
+  #check(fullName: string, before: ContainerRecord, record: ContainerRecord): void {
+    assert.ok(record.fence >= before.fence, `the fence of ${fullName} decreased`);
     const isSame =
       before.owner?.node === record.owner?.node &&
       before.owner?.generation === record.owner?.generation &&
       (before.phase === 'opening' || record.phase === 'serving' || record.failures > before.failures);
-    if (!isSame) assert.ok(record.fence > before.fence, `${text} has another owner under the same fence`);
+    if (!isSame) assert.ok(record.fence > before.fence, `${fullName} has another owner under the same fence`);
     if (isSame || record.opening === 'init') return;
     const holders = before.inSync.map(({ node }) => node);
-    assert.ok(holders.includes(record.owner?.node as never), `the new owner of ${text} lacks its state`);
+    assert.ok(holders.includes(record.owner?.node as never), `the new owner of ${fullName} lacks its state`);
   }
 }
 
 /** A cluster of active nodes with one pool p, all settled; a leads. */
-export function settledWorld(
+export function settledCluster(
   nodes: number,
   pool: Partial<PoolRecord> = {},
   options: Partial<PlacerOptions> = {},
   rank?: RecoveryRanking,
 ): PlacementTestCluster {
-  const world = new PlacementTestCluster(options, rank);
-  world.add(nodes);
-  world.lead('a');
-  world.create('p', pool);
-  world.settle(Math.min(nodes, pool.copies ?? 2));
-  return world;
+  const cluster = new PlacementTestCluster(options, rank);
+  cluster.add(nodes);
+  cluster.lead('a');
+  cluster.create('p', pool);
+  cluster.settle(Math.min(nodes, pool.copies ?? 2));
+  return cluster;
 }

@@ -31,7 +31,7 @@ export class PlacementTestNode {
   readonly name: string;
   readonly id: NodeId;
   readonly leadership: FakeLeadership;
-  readonly #world: PlacementTestCluster;
+  readonly #cluster: PlacementTestCluster;
   registry: FakeRegistry;
   placer: PlacerHost | undefined;
   generation = 0;
@@ -55,29 +55,32 @@ export class PlacementTestNode {
   /** Containers with an update of their record in flight. */
   readonly #updating = new Set<string>();
 
-  constructor(world: PlacementTestCluster, name: string, id: NodeId) {
-    this.#world = world;
+  constructor(cluster: PlacementTestCluster, name: string, id: NodeId) {
+    this.#cluster = cluster;
     this.name = name;
     this.id = id;
     this.leadership = new FakeLeadership(id);
-    this.registry = world.registry.connect();
+    this.registry = cluster.registry.connect();
   }
 
   start(mode: NodeMode = 'active'): void {
-    const world = this.#world;
+    const cluster = this.#cluster;
     this.generation += 1;
     const { generation } = this;
     this.isUp = true;
     this.isCut = false;
     this.isPaused = false;
-    this.registry = world.registry.connect();
+    this.registry = cluster.registry.connect();
     this.#seen.clear();
     this.#updating.clear();
     this.#untilMs = -Infinity;
-    const ports = { registry: this.registry, leadership: this.leadership, clock: world.clock };
+    const ports = { registry: this.registry, leadership: this.leadership, clock: cluster.clock };
     const onHalt = (error: unknown): void => assert.fail(String(error));
-    const rank = world.rank === undefined ? {} : { rank: world.rank };
-    this.placer = new PlacerHost({ ...ports, ...rank, emit: (event) => world.onEvent(event), onHalt }, world.options);
+    const rank = cluster.rank === undefined ? {} : { rank: cluster.rank };
+    this.placer = new PlacerHost(
+      { ...ports, ...rank, emit: (event) => cluster.onEvent(event), onHalt },
+      cluster.options,
+    );
     this.registry.watch(keyRanges.containers, 1, {
       changed: (changes, revision) => {
         if (generation !== this.generation) return;
@@ -85,10 +88,10 @@ export class PlacementTestNode {
         for (const change of changes) {
           const key = parseClusterKey(change.kind === 'put' ? change.entry.key : change.key);
           if (key?.kind !== 'container') continue;
-          const text = `${key.pool}/${key.container}`;
+          const fullName = `${key.pool}/${key.container}`;
           const record = change.kind === 'put' ? readContainer(change.entry.value) : undefined;
-          if (record === undefined) this.#seen.delete(text);
-          else this.#seen.set(text, { record, revision, sinceMs: world.timeline.nowMs });
+          if (record === undefined) this.#seen.delete(fullName);
+          else this.#seen.set(fullName, { record, revision, sinceMs: cluster.timeline.nowMs });
         }
       },
       compacted: () => assert.fail('the history is too short for this test'),
@@ -104,7 +107,7 @@ export class PlacementTestNode {
     this.placer?.stop();
     this.leadership.lose();
     this.#untilMs = -Infinity;
-    this.#world.clock.schedule(registrationMs, () => {
+    this.#cluster.clock.schedule(registrationMs, () => {
       if (generation === this.generation && !this.isUp) this.unregister();
     });
   }
@@ -120,7 +123,7 @@ export class PlacementTestNode {
     if (!this.isPaused) return;
     this.isPaused = false;
     const { generation } = this;
-    this.#world.clock.schedule(wakeMs, () => {
+    this.#cluster.clock.schedule(wakeMs, () => {
       if (generation === this.generation && !this.isCut && !this.isPaused) this.registry.resume();
     });
   }
@@ -163,19 +166,19 @@ export class PlacementTestNode {
 
   hasLease(): boolean {
     const isFresh = this.#seenRevision >= this.#requiredRevision;
-    return this.isUp && isFresh && this.#world.timeline.nowMs < this.#untilMs;
+    return this.isUp && isFresh && this.#cluster.timeline.nowMs < this.#untilMs;
   }
 
   /** It would execute a call of that container now. */
-  serves(text: string): boolean {
-    const seen = this.#seen.get(text)?.record;
+  serves(fullName: string): boolean {
+    const seen = this.#seen.get(fullName)?.record;
     const isOwner = seen?.owner?.node === this.id && seen.owner.generation === this.generation;
     return isOwner && seen.phase === 'serving' && seen.move?.step !== 'handed' && this.hasLease() && !this.isPaused;
   }
 
   /** Fails the container while the node serves it. */
-  failServing(text: string): void {
-    this.#update(text, (present) => ({
+  failServing(fullName: string): void {
+    this.#update(fullName, (present) => ({
       ...{ ...present, phase: 'opening', opening: 'recover', failures: present.failures + 1, note: 'it broke' },
     }));
   }
@@ -195,24 +198,24 @@ export class PlacementTestNode {
   }
 
   #write(then: readonly RegistryOp[]): void {
-    this.#world.write(then);
+    this.#cluster.write(then);
   }
 
   #tick(generation: number): void {
     if (generation !== this.generation || !this.isUp) return;
-    this.#world.clock.schedule(tickMs, () => this.#tick(generation));
+    this.#cluster.clock.schedule(tickMs, () => this.#tick(generation));
     if (this.isPaused) return;
     if (!this.isCut) this.#renew();
-    for (const [text, seen] of this.#seen) {
+    for (const [fullName, seen] of this.#seen) {
       const { owner } = seen.record;
-      if (owner?.node === this.id && owner.generation === generation) this.#own(text, seen);
+      if (owner?.node === this.id && owner.generation === generation) this.#own(fullName, seen);
     }
   }
 
   #renew(): void {
-    const { nowMs } = this.#world.timeline;
+    const { nowMs } = this.#cluster.timeline;
     if (this.#untilMs - nowMs > 0.6 * placementLeaseMs) return;
-    const { leader } = this.#world;
+    const { leader } = this.#cluster;
     if (leader === undefined || !leader.isUp || leader.isCut || leader.isPaused) return;
     const outcome = leader.placer?.grantServingLease(this.id, this.generation, this.#seenRevision);
     if (outcome?.ok !== true) return;
@@ -220,82 +223,82 @@ export class PlacementTestNode {
     this.#requiredRevision = outcome.value.revision;
   }
 
-  #own(text: string, { record, sinceMs }: SeenRecord): void {
-    const { nowMs } = this.#world.timeline;
-    if (this.#updating.has(text) || !this.hasLease()) return;
-    if (record.phase === 'opening') this.#open(text, record, nowMs - sinceMs);
+  #own(fullName: string, { record, sinceMs }: SeenRecord): void {
+    const { nowMs } = this.#cluster.timeline;
+    if (this.#updating.has(fullName) || !this.hasLease()) return;
+    if (record.phase === 'opening') this.#open(fullName, record, nowMs - sinceMs);
     else if (record.move?.step === 'handing' && this.hands === 'well' && nowMs - sinceMs >= this.handMs) {
       const { move } = record;
-      this.#update(text, (present) => ({ ...present, move: { ...move, step: 'handed' } }));
-    } else if (record.move?.step !== 'handed') this.#serve(text, record, nowMs - sinceMs);
+      this.#update(fullName, (present) => ({ ...present, move: { ...move, step: 'handed' } }));
+    } else if (record.move?.step !== 'handed') this.#serve(fullName, record, nowMs - sinceMs);
   }
 
-  #open(text: string, record: ContainerRecord, ageMs: number): void {
+  #open(fullName: string, record: ContainerRecord, ageMs: number): void {
     const hasFailed = record.failures > (record.failuresBefore ?? 0);
     if (hasFailed || this.opens === 'never' || ageMs < this.openMs) return;
     if (this.opens === 'fails') {
-      return this.#update(text, (present) => ({ ...present, failures: present.failures + 1, note: 'it throws' }));
+      return this.#update(fullName, (present) => ({ ...present, failures: present.failures + 1, note: 'it throws' }));
     }
-    const acknowledged = this.#world.acknowledged.get(text) ?? 0;
+    const acknowledged = this.#cluster.acknowledged.get(fullName) ?? 0;
     if (record.opening === 'init') {
-      this.state.set(text, 0);
-      this.#world.acknowledged.set(text, 0);
-    } else assert.ok((this.state.get(text) ?? -1) >= acknowledged, `${this.name} lacks writes of ${text}`);
-    this.#checkAlone(text);
-    this.opened.push(`${text} ${record.opening}`);
-    this.#update(text, (present) => ({ ...present, phase: 'serving', failures: 0, note: '' }));
+      this.state.set(fullName, 0);
+      this.#cluster.acknowledged.set(fullName, 0);
+    } else assert.ok((this.state.get(fullName) ?? -1) >= acknowledged, `${this.name} lacks writes of ${fullName}`);
+    this.#checkAlone(fullName);
+    this.opened.push(`${fullName} ${record.opening}`);
+    this.#update(fullName, (present) => ({ ...present, phase: 'serving', failures: 0, note: '' }));
   }
 
-  #checkAlone(text: string): void {
-    for (const node of this.#world.nodes) {
-      if (node === this || !node.serves(text)) continue;
-      assert.fail(`${this.name} has ${text}, which ${node.name} serves\n${this.#world.print()}`);
+  #checkAlone(fullName: string): void {
+    for (const node of this.#cluster.nodes) {
+      if (node === this || !node.serves(fullName)) continue;
+      assert.fail(`${this.name} has ${fullName}, which ${node.name} serves\n${this.#cluster.print()}`);
     }
   }
 
   /** Acknowledges one write; removes unreachable nodes from the ISR first, and adds one lagging replica after. */
-  #serve(text: string, record: ContainerRecord, ageMs: number): void {
-    this.#checkAlone(text);
+  #serve(fullName: string, record: ContainerRecord, ageMs: number): void {
+    this.#checkAlone(fullName);
     const isReachable = (id: NodeId): boolean => {
-      const node = this.#world.node(id);
+      const node = this.#cluster.node(id);
       return node === this || (node.isUp && !node.isCut && !node.isPaused && !this.isCut);
     };
     const lost = record.inSync.filter(({ node, generation }) => {
-      return !isReachable(node) || this.#world.node(node).generation !== generation;
+      return !isReachable(node) || this.#cluster.node(node).generation !== generation;
     });
     if (lost.length > 0) {
-      return this.#update(text, (present) => ({
+      return this.#update(fullName, (present) => ({
         ...present,
         inSync: present.inSync.filter(({ node }) => lost.every((instance) => instance.node !== node)),
       }));
     }
-    const value = (this.state.get(text) ?? 0) + 1;
-    for (const { node } of record.inSync) this.#world.node(node).state.set(text, value);
-    this.#world.acknowledged.set(text, Math.max(value, this.#world.acknowledged.get(text) ?? 0));
+    const value = (this.state.get(fullName) ?? 0) + 1;
+    for (const { node } of record.inSync) this.#cluster.node(node).state.set(fullName, value);
+    this.#cluster.acknowledged.set(fullName, Math.max(value, this.#cluster.acknowledged.get(fullName) ?? 0));
     const next = record.copies.find((id) => {
-      const canTake = isReachable(id) && this.#world.node(id).copies === 'well';
+      const canTake = isReachable(id) && this.#cluster.node(id).copies === 'well';
       return canTake && record.inSync.every(({ node }) => node !== id);
     });
     if (next === undefined || ageMs < this.copyMs) return;
-    const node = this.#world.node(next);
+    const node = this.#cluster.node(next);
     const instance = { node: next, generation: node.generation };
     // No write happens before the record has the new ISR member.
-    node.state.set(text, value);
-    this.#update(text, (present) => ({ ...present, inSync: [...present.inSync, instance] }));
+    node.state.set(fullName, value);
+    this.#update(fullName, (present) => ({ ...present, inSync: [...present.inSync, instance] }));
   }
 
-  #update(text: string, change: (record: ContainerRecord) => ContainerRecord): void {
-    const seen = this.#seen.get(text);
+  #update(fullName: string, change: (record: ContainerRecord) => ContainerRecord): void {
+    const seen = this.#seen.get(fullName);
     if (seen === undefined) return;
-    this.#updating.add(text);
-    const [pool = '', container = ''] = text.split('/');
+    this.#updating.add(fullName);
+    const [pool = '', container = ''] = fullName.split('/');
     const key = clusterKey({ kind: 'container', pool, container });
     const { generation } = this;
     const compare = [{ key, target: 'modRevision', is: 'equal', than: seen.revision }] as const;
     const then = [{ kind: 'put', key, value: encodeContainer(change(seen.record)) }] as const;
     this.registry.transact({ compare, then, otherwise: [] }, { timeoutMs: 500 }, () => {
       // Whatever the outcome, the next tick reads the record again.
-      if (generation === this.generation) this.#world.clock.schedule(1, () => this.#updating.delete(text));
+      if (generation === this.generation) this.#cluster.clock.schedule(1, () => this.#updating.delete(fullName));
     });
   }
 }
