@@ -40,7 +40,7 @@ function seen<T>(context: TestContext, what: string, items: readonly T[]): reado
   return items;
 }
 
-const sources = read('src/**/*.ts', 'test/simulation/**/*.ts');
+const sources = read('src/**/*.ts', 'test/simulation/**/*.ts', 'test/fakes/*.ts');
 const product = sources.filter(({ path }) => path.startsWith('src/') && !path.endsWith('.test.ts'));
 
 describe('dependencies between folders', () => {

@@ -1,7 +1,7 @@
 /** HE-9 and HE-10: a sum over several nodes stays right when one is lost, and a search ends for all when one has found. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { ItemResult } from '../simulation/workloads/jobs/fake-runner.ts';
+import type { ItemResult } from '../fakes/fake-runner.ts';
 import { defaultBatchFacts } from '../simulation/workloads/jobs/job-plans.ts';
 import { JobsTestCluster, batch } from '../support/jobs/jobs-cluster.ts';
 

@@ -74,10 +74,10 @@ class CommandLine {
     });
   }
 
-  async registration(name: string, wanted: string): Promise<void> {
-    await until(`${name} ${wanted}`, async () => {
+  async awaitRegistration(name: string, status: string): Promise<void> {
+    await until(`${name} ${status}`, async () => {
       const row = (await this.list('members')).find((member) => member['name'] === name);
-      return row?.['registration'] === wanted ? true : undefined;
+      return row?.['registration'] === status ? true : undefined;
     });
   }
 }
@@ -224,7 +224,7 @@ async function snapshots(commands: CommandLine): Promise<void> {
   assert.equal((await commands.json('registry', 'get', '/test/a'))['value'], 'two');
   assert.equal((await commands.run('registry', 'list', '/large/', '-o', 'name')).stdout.split('\n').length, 7);
   await commands.refused(1, 'UNKNOWN_KEY', 'registry', 'get', '/test/c');
-  for (const name of ['m1', 'm2', 'm3', 'w1', 'w2']) await commands.registration(name, 'active');
+  for (const name of ['m1', 'm2', 'm3', 'w1', 'w2']) await commands.awaitRegistration(name, 'active');
 }
 
 async function drains(commands: CommandLine): Promise<void> {
@@ -244,7 +244,7 @@ async function drains(commands: CommandLine): Promise<void> {
 
   const active = await commands.json('node', 'activate', 'w1', '--reason', 'disk is in');
   assert.deepEqual([active['registration'], active['reason']], ['active', 'admin_activate']);
-  await commands.registration('w1', 'active');
+  await commands.awaitRegistration('w1', 'active');
   const owns = async (name: string): Promise<number> =>
     held((await commands.json('balance'))['nodes'], name).containers;
   await until('w1 gets its share', async () => ((await owns('w1')) === 3 ? true : undefined));
@@ -261,8 +261,11 @@ async function drains(commands: CommandLine): Promise<void> {
     ['w1'],
   );
   assert.equal(await owns('w1'), 1);
-  const begun = await commands.json('rebalance', '--yes');
-  assert.ok(Number(begun['started']) > 0 && (begun['failed'] as unknown[]).length === 0, JSON.stringify(begun));
+  const rebalance = await commands.json('rebalance', '--yes');
+  assert.ok(
+    Number(rebalance['started']) > 0 && (rebalance['failed'] as unknown[]).length === 0,
+    JSON.stringify(rebalance),
+  );
   await until('w1 has more again', async () => ((await owns('w1')) > 1 ? true : undefined));
   await commands.refused(2, 'BAD_ARGUMENT', 'rebalance', '--max-moves', '0');
   await commands.refused(2, 'BAD_ARGUMENT', 'node', 'drain', 'w1', '--deadline', 'soon');
@@ -288,7 +291,7 @@ async function interrupted(commands: CommandLine): Promise<void> {
   await commands.run('dev', 'resume', 'w1');
   assert.equal((await commands.json('node', 'drain', 'w1'))['phase'], 'drained');
   await commands.json('node', 'activate', 'w1');
-  await commands.registration('w1', 'active');
+  await commands.awaitRegistration('w1', 'active');
 }
 
 async function lastActive(commands: CommandLine): Promise<void> {

@@ -117,13 +117,13 @@ it('viewsAgree finds a view without a running node, with a foreign node, or empt
 });
 
 it('transfersArriveComplete finds a transfer that is incomplete, ends twice or never', () => {
-  const begun: Observation = { kind: 'transferStarted', node: 'n1', transfer: 1 };
+  const opened: Observation = { kind: 'transferStarted', node: 'n1', transfer: 1 };
   const done: Observation = { kind: 'transferEnded', node: 'n1', transfer: 1, ok: true, confirmed: true };
-  assert.deepEqual(violationsOf(transfersArriveComplete, [begun, done]), []);
-  assert.deepEqual(violationsOf(transfersArriveComplete, [begun, { ...done, ok: false, confirmed: false }]), []);
-  assert.match(violationsOf(transfersArriveComplete, [begun, { ...done, confirmed: false }]).join(), /is incomplete/);
-  assert.match(violationsOf(transfersArriveComplete, [begun, done, done]).join(), /ended twice/);
-  assert.match(violationsOf(transfersArriveComplete, [begun]).join(), /has not ended/);
+  assert.deepEqual(violationsOf(transfersArriveComplete, [opened, done]), []);
+  assert.deepEqual(violationsOf(transfersArriveComplete, [opened, { ...done, ok: false, confirmed: false }]), []);
+  assert.match(violationsOf(transfersArriveComplete, [opened, { ...done, confirmed: false }]).join(), /is incomplete/);
+  assert.match(violationsOf(transfersArriveComplete, [opened, done, done]).join(), /ended twice/);
+  assert.match(violationsOf(transfersArriveComplete, [opened]).join(), /has not ended/);
 });
 
 it('workResumes finds that nothing succeeds after healing', () => {

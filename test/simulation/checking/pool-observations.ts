@@ -48,7 +48,7 @@ export type PoolObservation =
   | { readonly kind: 'callFailed'; readonly call: string; readonly code: ErrorCode; readonly message: string }
   /** All attempts of a call ended with `stateChanged: 'no'`, and its client gives up. */
   | { readonly kind: 'callRefused'; readonly call: string; readonly commands: readonly CommandId[] }
-  /** From now on every container is asked for its contents. */
+  /** From now on the contents of every container are read. */
   | { readonly kind: 'dumpStarted' }
   /** The contents of a container after the quiet phase: the ids of the calls in its state. */
   | (ContainerLabel & { readonly kind: 'dumped'; readonly tag: string; readonly done: readonly string[] })
@@ -66,7 +66,7 @@ export type PoolObservation =
   | { readonly kind: 'poolDeleted'; readonly pool: string }
   /** That node has replied to a client that the pool exists. */
   | { readonly kind: 'poolCreated'; readonly pool: string; readonly node: string }
-  /** The node that created a pool refused a call of it, in the same life. */
+  /** The node that created a pool refused a call of it before any restart. */
   | {
       readonly kind: 'creatorRefused';
       readonly pool: string;

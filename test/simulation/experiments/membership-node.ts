@@ -111,7 +111,7 @@ export class MembershipNode {
         timeline.at(effect.atMs, () => this.#whenRunning(() => this.feed({ kind: 'expired', timer })));
       } else if (effect.kind === 'datagram') this.onceUnblocked(() => this.#send(effect));
       else if (effect.kind === 'request') this.#request(effect);
-      else if (effect.kind === 'reply') this.onceUnblocked(() => this.#answer(effect));
+      else if (effect.kind === 'reply') this.onceUnblocked(() => this.#onReply(effect));
       else if (effect.kind === 'event') {
         const { type, id, why } = effect.event;
         seen.push({ atMs: timeline.nowMs, observer: this, type, subject: id, why });
@@ -155,7 +155,7 @@ export class MembershipNode {
       group.stream(this, target, () => {
         if (!target.isUp) return;
         target.onceUnblocked(() => {
-          target.#ask(from, message, (reply) => {
+          target.#receive(from, message, (reply) => {
             group.messages += 1;
             group.stream(target, this, () =>
               this.onceUnblocked(() => end({ kind: 'response', purpose, message: reply })),
@@ -184,16 +184,16 @@ export class MembershipNode {
     });
   }
 
-  #answer({ call, message }: Effect & { kind: 'reply' }): void {
-    const answered = this.#calls.get(call);
+  #onReply({ call, message }: Effect & { kind: 'reply' }): void {
+    const onReply = this.#calls.get(call);
     this.#calls.delete(call);
-    answered?.(message);
+    onReply?.(message);
   }
 
-  /** The answer need not come in the same step. */
-  #ask(from: Identity, message: Request['message'], answered: (reply: Request['message']) => void): void {
+  /** Feeds a request; the reply may come in a later step. */
+  #receive(from: Identity, message: Request['message'], onReply: (reply: Request['message']) => void): void {
     const call = this.#nextCall++;
-    this.#calls.set(call, answered);
+    this.#calls.set(call, onReply);
     this.feed({ kind: 'request', from, call, message });
   }
 }

@@ -55,7 +55,7 @@ export class OperatorClient {
     return true;
   }
 
-  /** Retries while `shouldRetry` says so: the node may be drained for other reasons, and it may be down. */
+  /** Retries while `shouldRetry`: the node may be drained for other reasons, and it may be down. */
   activate(node: string, shouldRetry: () => boolean): void {
     const retry = (): void => this.schedule(retryMs, () => this.activate(node, shouldRetry));
     const id = this.idOf(node);

@@ -22,7 +22,7 @@ import {
   createJobPlan,
   defaultWorkflowFacts,
 } from '../../simulation/workloads/jobs/job-plans.ts';
-import type { FakeCodeBehaviour } from '../../simulation/workloads/jobs/fake-code.ts';
+import type { FakeCodeBehaviour } from '../../fakes/fake-code.ts';
 import { unitProperties } from '../../simulation/workloads/jobs/unit-properties.ts';
 import { resultProperties } from '../../simulation/workloads/jobs/result-properties.ts';
 import { tapJobMessages } from '../../simulation/workloads/jobs/message-tap.ts';

@@ -44,9 +44,9 @@ function inject(mutant: Mutant): { readonly isInjected: () => boolean } {
   const edits = [mutant, ...(mutant.also ?? [])];
   const left = new Set(edits.map(({ file }) => new URL(file, sourceRoot).href));
   registerHooks({
-    load(wanted, context, nextLoad) {
-      const loaded = nextLoad(wanted, context);
-      const own = edits.filter(({ file }) => wanted === new URL(file, sourceRoot).href);
+    load(url, context, nextLoad) {
+      const loaded = nextLoad(url, context);
+      const own = edits.filter(({ file }) => url === new URL(file, sourceRoot).href);
       if (own.length === 0) return loaded;
       let text = loaded.source instanceof Uint8Array ? new TextDecoder().decode(loaded.source) : '';
       for (const { file, find, replace } of own) {
@@ -55,7 +55,7 @@ function inject(mutant: Mutant): { readonly isInjected: () => boolean } {
           throw new Error(`${file} contains the lines of this mutant ${parts.length - 1} times, not once`);
         text = parts.join(replace);
       }
-      left.delete(wanted);
+      left.delete(url);
       return { ...loaded, source: text };
     },
   });

@@ -88,10 +88,10 @@ export class HostileWorker {
     for (let attempt = 1; attempt <= 600; attempt++) {
       const units = [{ ...unit, attempt, fence: BigInt(attempt) }];
       const message = { kind: 'assignUnits', term: 1, generation: 1, units } as const;
-      const answer = await new Promise<Outcome<JobMessage>>((resolve) => {
+      const reply = await new Promise<Outcome<JobMessage>>((resolve) => {
         this.worker.assignUnits(this.#manager, message, resolve);
       });
-      if (answer.ok && answer.value.kind === 'assignUnitsReply' && answer.value.units[0]?.code === undefined) return;
+      if (reply.ok && reply.value.kind === 'assignUnitsReply' && reply.value.units[0]?.code === undefined) return;
       await new Promise<void>((resolve) => {
         this.#clock.schedule(50, resolve);
       });

@@ -80,11 +80,12 @@ const exceptions: Readonly<Record<string, AllowedImports & { readonly reason: st
   },
 };
 
-/** Folders of test/simulation that run on virtual time: real clocks, files and sockets make a seed unrepeatable. */
-const simulatedFolders = /^test\/simulation\/(?:checking|experiments|faults|workloads)\//;
+/** Files that run on virtual time in simulated clusters: real clocks, files and sockets make a seed unrepeatable. */
+const simulatedFiles =
+  /^test\/(?:simulation\/(?:checking|experiments|faults|workloads)\/|fakes\/fake-(?:code|runner)\.ts$)/;
 
 export function isSimulated(path: string): boolean {
-  return simulatedFolders.test(path) && !path.endsWith('.test.ts');
+  return simulatedFiles.test(path) && !path.endsWith('.test.ts');
 }
 
 export function simulationViolations({ path, text }: Source): readonly string[] {

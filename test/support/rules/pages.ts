@@ -3,7 +3,7 @@ import { allowedImports } from './dependencies.ts';
 
 export type Page = { readonly path: string; readonly text: string };
 
-/** Links to files or headings that do not exist. `exists` answers for paths, `headings` gives the anchors of a page. */
+/** Links to files or headings that do not exist. `exists` checks a path, `headings` returns the anchors of a page. */
 export function brokenLinks(
   page: Page,
   exists: (path: string) => boolean,

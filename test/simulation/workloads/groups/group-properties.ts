@@ -182,7 +182,7 @@ const oneChangeAtATime: Property = () => {
   };
 };
 
-/** An command is done once, and one that was answered with a promise that it will not be done never is. */
+/** A command takes effect at most once, and never after an error with `stateChanged: 'no'`. */
 const commandsApplyOnce: Property = () => {
   const effectiveAt = new Map<string, number>();
   const refused = new Map<string, string>();

@@ -35,7 +35,7 @@ type State = {
   index: number;
   chain: number;
   readonly cells: Record<string, string>;
-  readonly clients: Record<string, { readonly number: number; readonly answer: CellReply }>;
+  readonly clients: Record<string, { readonly number: number; readonly reply: CellReply }>;
 };
 
 export class ReplicatedCells implements StateMachine<CellReply> {
@@ -91,14 +91,14 @@ export class ReplicatedCells implements StateMachine<CellReply> {
     const before = this.read(key);
     const after = registerModel.after(before, action, false) ?? before;
     this.#state.cells[key] = after;
-    const answer: CellReply = { kind: 'done', saw: action.kind === 'append' ? after : before };
-    this.#state.clients[client] = { number, answer };
-    return answer;
+    const reply: CellReply = { kind: 'done', saw: action.kind === 'append' ? after : before };
+    this.#state.clients[client] = { number, reply };
+    return reply;
   }
 }
 
 function rememberedReply(last: State['clients'][string] | undefined, command: CellCommand): CellReply {
-  return last?.number === command.number ? last.answer : { kind: 'superseded' };
+  return last?.number === command.number ? last.reply : { kind: 'superseded' };
 }
 
 export function encodeCellCommand(command: CellCommand): Uint8Array {

@@ -8,7 +8,7 @@ import type { SimulatedWorld } from '../../../../src/simulation/world/simulated-
 import type { UnitRun } from '../../checking/job-observations.ts';
 import { planVariable } from './job-plans.ts';
 import { simulatedHash } from '../../../../src/simulation/engine/simulated-hash.ts';
-import { fakeRunner, type RunnerObserver, type ObservedRun } from './fake-runner.ts';
+import { fakeRunner, type RunnerObserver, type ObservedRun } from '../../../fakes/fake-runner.ts';
 
 type OpenRun = { readonly of: UnitRun; readonly boots: number };
 type Assigned = { readonly attempt: number; readonly fence: bigint; readonly node: string; readonly boots: number };

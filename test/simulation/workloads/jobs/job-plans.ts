@@ -6,7 +6,7 @@ import type { Random } from '../../../../src/base/random.ts';
 import type { JobRequest } from '../../../../src/jobs/job-types.ts';
 import type { BatchFacts, LoadFacts, WorkflowFacts } from '../../../../src/jobs/workflow-facts.ts';
 import { simulatedHash } from '../../../../src/simulation/engine/simulated-hash.ts';
-import { type FakeCodeBehaviour, encodeFakeCode } from './fake-code.ts';
+import { type FakeCodeBehaviour, encodeFakeCode } from '../../../fakes/fake-code.ts';
 
 export type PlanKind = 'small' | 'long' | 'batch' | 'load' | 'dag' | 'search' | 'broken' | 'poison' | 'flaky' | 'stuck';
 

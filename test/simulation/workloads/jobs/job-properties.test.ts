@@ -170,7 +170,7 @@ const cases: readonly (readonly [Name, RegExp | undefined, readonly Step[]])[] =
   ['coresAreNotOversubscribed', undefined, [started({ together: 2 }), coresRead(2)]],
   ['coresAreNotOversubscribed', /runs 3 units on 2 cores/, [started({ together: 3 })]],
   ['coresAreNotOversubscribed', /has 1 of 2 cores free/, [coresRead(1)]],
-  ['coresAreNotOversubscribed', /no worker was asked/, [started()]],
+  ['coresAreNotOversubscribed', /no cores were read/, [started()]],
   ['inactiveWorkersGetNothing', undefined, [sent()]],
   ['inactiveWorkersGetNothing', /although it is drained/, [sent('drained')]],
   ['retriesAreBounded', undefined, [submitted(), started(), started(), returned, started()]],

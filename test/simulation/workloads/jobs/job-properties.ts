@@ -31,7 +31,7 @@ const acceptedJobsAreKept: Property = () => {
 
 /**
  * L5: every job ends within its timeout plus ten seconds, counted from healing at the earliest: without a leader the
- * time of jobs stands still.
+ * time of jobs does not advance.
  */
 const everyJobEnds: Property = (run) => {
   const accepted = new Map<string, { readonly atMs: number; readonly plan: JobPlan }>();

@@ -86,7 +86,7 @@ const coresAreNotOversubscribed: Property = () => {
       const { node, total, free, runs } = event;
       return free === total && runs === 0 ? undefined : `${node} has ${free} of ${total} cores free, and ${runs} units`;
     },
-    atEnd: () => (reads === 0 ? 'no worker was asked for its cores' : undefined),
+    atEnd: () => (reads === 0 ? 'no cores were read' : undefined),
   };
 };
 

@@ -35,7 +35,7 @@ const writesAreDurable: Property = (): PropertyChecker => {
 
 /** After healing every node is registered, active or drained, and knows the same leader. */
 const allNodesRegistered: Property = (): PropertyChecker => {
-  let problem: string | undefined = 'no node was asked';
+  let problem: string | undefined = 'no registration was read';
   return {
     observe(event) {
       if (event.kind !== 'registrations') return undefined;

@@ -211,7 +211,7 @@ const deletedStaysDeleted: Property = () => {
         const back = pools.find((pool) => deleted.has(pool));
         if (back !== undefined) return `${node} still knows ${back}, which was deleted`;
       }
-      return poolsByNode.size === 0 ? 'no node was asked' : undefined;
+      return poolsByNode.size === 0 ? 'no pools were read' : undefined;
     },
   };
 };
@@ -225,7 +225,7 @@ const allContainersServe: Property = () => {
       if (event.kind !== 'containerUnreachable') return undefined;
       return `${containerName(event)} does not reply to ${event.by} after the quiet phase: ${event.reason}`;
     },
-    atEnd: () => (dumps === 0 ? 'no container was asked' : undefined),
+    atEnd: () => (dumps === 0 ? 'no container was read' : undefined),
   };
 };
 

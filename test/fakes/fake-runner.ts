@@ -2,17 +2,17 @@
  * A fake runner program: speaks the runner protocol on virtual time and behaves as its fake code says. Reports every
  * action to an observer first.
  */
-import { Random } from '../../../../src/base/random.ts';
-import type { Cancel, ProgramEndpoint } from '../../../../src/base/ports.ts';
+import { Random } from '../../src/base/random.ts';
+import type { Cancel, ProgramEndpoint } from '../../src/base/ports.ts';
 import {
   type RunnerEvent,
   runnerEventCodec,
   type RunnerCommand,
   runnerCommandCodec,
-} from '../../../../src/jobs/runner-protocol.ts';
-import { decodeUnitSpec, type PlanOutput, type UnitSpec } from '../../../../src/jobs/unit-spec.ts';
-import type { WorkflowFacts } from '../../../../src/jobs/workflow-facts.ts';
-import type { ItemCounts } from '../../checking/job-observations.ts';
+} from '../../src/jobs/runner-protocol.ts';
+import { decodeUnitSpec, type PlanOutput, type UnitSpec } from '../../src/jobs/unit-spec.ts';
+import type { WorkflowFacts } from '../../src/jobs/workflow-facts.ts';
+import type { ItemCounts } from '../simulation/checking/job-observations.ts';
 import { type FakeCodeBehaviour, decodeFakeCode, type FakeCode } from './fake-code.ts';
 
 /** Receives what one run of a unit does. */

@@ -1,4 +1,4 @@
-/** Fake code: the JSON that fake runners execute in place of JavaScript; it says how the units of each workflow behave. */
+/** Fake code: the JSON that fake runners execute in place of JavaScript: how the units of each workflow behave. */
 
 export type FakeCodeBehaviour = {
   /** The mean duration of one item or iteration. */
