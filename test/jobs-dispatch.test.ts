@@ -1,4 +1,4 @@
-/** C6 "Provisioning" and "Dispatch": how a unit gets to a worker, and what happens when that goes wrong at any step. */
+/** C6 "Provisioning" and "Dispatch": how units reach workers, and what happens when any step fails. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { JobView } from '../src/jobs/job-types.ts';
@@ -11,8 +11,8 @@ function outcomes({ workflows }: JobView): readonly string[] {
 
 const one = batch(4, 10, 1);
 
-describe('provisioning', () => {
-  it('with a quorum a unit is given, and the assignment is known to a majority before', () => {
+describe('the provisioning of units', () => {
+  it('sends a unit only after a majority has its assignment', () => {
     const cluster = new JobsTestCluster();
     const job = cluster.submit(cluster.plan([[one, {}]]));
     let known = 0;
@@ -20,85 +20,88 @@ describe('provisioning', () => {
       if (message.kind === 'assignUnits') known = knowing(cluster, job);
       return 'pass';
     });
-    cluster.ends(job, 'COMPLETED');
+    cluster.untilEnd(job, 'COMPLETED');
     const later = cluster.submit(cluster.plan([[one, {}]]));
-    cluster.ends(later, 'COMPLETED');
+    cluster.untilEnd(later, 'COMPLETED');
     assert.ok(known >= 2, `${known} of 3 managers have the job in their logs`);
   });
 
-  it('without a quorum nothing is accepted and nothing is given; both come back with it', () => {
+  it('accepts no job and assigns no unit without a quorum, and resumes with it', () => {
     const cluster = new JobsTestCluster();
     const { leader } = cluster;
     const plan = cluster.plan([[one, {}]], { idempotencyKey: 'k' });
     const first = cluster.submit(cluster.plan([[one, {}]]));
-    cluster.ends(first, 'COMPLETED');
-    cluster.answer({ verb: 'store', sha256: plan.request.bundle, code: plan.code });
+    cluster.untilEnd(first, 'COMPLETED');
+    cluster.request({ verb: 'store', sha256: plan.request.bundle, code: plan.code });
     const others = cluster.managers.filter((name) => name !== leader);
     for (const name of others) cluster.world.crash(name, 'kept');
-    const told = cluster.once({ verb: 'submit', request: plan.request, submitter: 'client' }, leader);
-    assert.ok(told?.ok !== true, 'nobody may accept a job without a majority');
-    assert.equal(cluster.began.length, 1);
+    const told = cluster.requestOnce({ verb: 'submit', request: plan.request, submitter: 'client' }, leader);
+    assert.ok(told?.ok !== true, 'no manager accepts a job without a majority');
+    assert.equal(cluster.started.length, 1);
     for (const name of others) cluster.world.start(name);
-    cluster.ends(cluster.submit(plan), 'COMPLETED');
+    cluster.untilEnd(cluster.submit(plan), 'COMPLETED');
   });
 
-  it('a majority is counted among the managers that are configured, not among those that are alive', () => {
+  it('counts a majority of the configured managers, not of the alive ones', () => {
     const cluster = new JobsTestCluster();
     const { leader } = cluster;
     const job = cluster.submit(cluster.plan([[batch(30, 2, 2), { itemMs: 400 }]]));
-    cluster.until('it runs', () => cluster.began.length > 0);
+    cluster.until('it runs', () => cluster.started.length > 0);
     for (const name of cluster.managers) if (name !== leader) cluster.world.crash(name, 'kept');
     cluster.advance(3_000);
-    const before = cluster.began.length;
+    const before = cluster.started.length;
     cluster.advance(10_000);
-    assert.equal(cluster.began.length, before, 'one manager of three gives nothing');
+    assert.equal(cluster.started.length, before, 'one manager of three gives nothing');
     for (const name of cluster.managers) if (!cluster.world.isUp(name)) cluster.world.start(name);
-    cluster.ends(job, 'COMPLETED');
+    cluster.untilEnd(job, 'COMPLETED');
   });
 
-  it('a worker that refuses costs no attempt: another one gets the unit', () => {
+  it('gives a refused unit to another worker without counting an attempt', () => {
     const cluster = new JobsTestCluster();
     for (const name of cluster.workers.slice(1)) cluster.core(name).jobs?.worker?.setDraining(true);
     const refusing = cluster.workers[0] as string;
     cluster.core(refusing).jobs?.worker?.setDraining(true);
     const job = cluster.submit(cluster.plan([[batch(4, 10, 1, { maxRetries: 0 }), {}]]));
     cluster.advance(3_000);
-    assert.equal(cluster.began.length, 0);
+    assert.equal(cluster.started.length, 0);
     for (const name of cluster.workers.slice(1)) cluster.core(name).jobs?.worker?.setDraining(false);
-    const shown = cluster.ends(job, 'COMPLETED');
+    const shown = cluster.untilEnd(job, 'COMPLETED');
     assert.notEqual(shown.workflows[0]?.attempts.at(-1)?.worker, refusing);
   });
 
-  it('a worker that never hears what it is given is soon given nothing', () => {
+  it('soon stops assigning units to a worker that receives no assignment', () => {
     const cluster = new JobsTestCluster();
-    const deaf = cluster.workers[0] as string;
-    const lost = cluster.fate('assignUnits', 'lose', Infinity, deaf);
+    const isolated = cluster.workers[0] as string;
+    const lost = cluster.fate('assignUnits', 'lose', Infinity, isolated);
     const job = cluster.submit(cluster.plan([[batch(40, 1, 6), { itemMs: 300 }]]));
-    const shown = cluster.ends(job, 'COMPLETED');
+    const shown = cluster.untilEnd(job, 'COMPLETED');
     assert.equal(shown.totals.completed, 40);
-    assert.ok(lost.struck() > 0 && lost.struck() < 40, `${lost.struck()} messages for a worker that hears none`);
-    assert.ok(cluster.began.every(({ node }) => node !== deaf));
+    assert.ok(lost.applied() > 0 && lost.applied() < 40, `${lost.applied()} messages to an isolated worker`);
+    assert.ok(cluster.started.every(({ node }) => node !== isolated));
   });
 });
 
-/** How many managers have that job among what they have applied or will apply: in their logs. */
+/** Number of managers with the job in their log. */
 function knowing(cluster: JobsTestCluster, job: string): number {
   const range = { from: '/jobs/', to: '/jobs0' };
   const keyspaces = cluster.managers.map((name) => cluster.core(name).control?.manager?.replica.keyspace);
   return keyspaces.filter((one) => one?.range(range, 1_000).entries.some(({ key }) => key.includes(job))).length;
 }
 
-describe('dispatch', () => {
-  it('worker rejects (no cores): the unit goes elsewhere, and nothing counts as a failure', () => {
+describe('the dispatcher', () => {
+  it('gives a unit that a worker without cores refused to another worker, without a failure', () => {
     const cluster = new JobsTestCluster({ workers: 2, cores: 1 });
     const slow = cluster.submit(cluster.plan([[batch(1, 1, 1), { itemMs: 8_000 }]]));
-    cluster.until('it runs', () => cluster.began.length === 1);
+    cluster.until('it runs', () => cluster.started.length === 1);
     const quick = cluster.submit(cluster.plan([[batch(6, 1, 2, { maxRetries: 0 }), {}]]));
-    assert.deepEqual(new Set(outcomes(cluster.ends(quick, 'COMPLETED')).filter((one) => one === 'failed')), new Set());
-    cluster.ends(slow, 'COMPLETED');
+    assert.deepEqual(
+      new Set(outcomes(cluster.untilEnd(quick, 'COMPLETED')).filter((one) => one === 'failed')),
+      new Set(),
+    );
+    cluster.untilEnd(slow, 'COMPLETED');
   });
 
-  it('worker dies before its answer', () => {
+  it('retries a unit whose worker dies before its reply', () => {
     const cluster = new JobsTestCluster();
     let victim = '';
     cluster.rule((message, at) => {
@@ -107,156 +110,156 @@ describe('dispatch', () => {
       cluster.world.timeline.after(0, () => cluster.world.crash(at, 'kept'));
       return 'lose';
     });
-    const shown = cluster.ends(cluster.submit(cluster.plan([[one, {}]])), 'COMPLETED');
+    const shown = cluster.untilEnd(cluster.submit(cluster.plan([[one, {}]])), 'COMPLETED');
     assert.deepEqual(outcomes(shown), ['lost', 'completed']);
-    assert.notEqual(cluster.began[0]?.node, victim);
+    assert.notEqual(cluster.started[0]?.node, victim);
   });
 
-  it('worker dies after its answer', () => {
+  it('retries a unit whose worker dies after its reply', () => {
     const cluster = new JobsTestCluster();
     const job = cluster.submit(cluster.plan([[one, { itemMs: 500 }]]));
-    cluster.until('it runs', () => cluster.began.length === 1);
-    const victim = cluster.began[0]?.node as string;
+    cluster.until('it runs', () => cluster.started.length === 1);
+    const victim = cluster.started[0]?.node as string;
     cluster.world.crash(victim, 'lost');
-    const shown = cluster.ends(job, 'COMPLETED');
+    const shown = cluster.untilEnd(job, 'COMPLETED');
     assert.deepEqual(outcomes(shown), ['lost', 'completed']);
     assert.equal(shown.totals.completed, 4);
   });
 
-  it('worker dies in the middle of a run, and comes back at once as a new life: the unit begins anew', () => {
+  it('retries a unit whose worker dies while it runs and restarts at once', () => {
     const cluster = new JobsTestCluster();
     const job = cluster.submit(cluster.plan([[batch(20, 20, 1), { itemMs: 200 }]]));
     cluster.until('it is at work', () => cluster.acted.length >= 5);
-    const victim = cluster.began[0]?.node as string;
+    const victim = cluster.started[0]?.node as string;
     cluster.world.crash(victim, 'kept');
     cluster.world.start(victim);
-    const shown = cluster.ends(job, 'COMPLETED');
+    const shown = cluster.untilEnd(job, 'COMPLETED');
     assert.equal(shown.totals.completed, 20);
     assert.deepEqual(outcomes(shown), ['lost', 'completed']);
   });
 
-  it('worker dies after finishing, before its result was heard: another one does it again, and it counts once', () => {
+  it('counts a result once when a worker dies before its result is acknowledged', () => {
     const cluster = new JobsTestCluster();
     cluster.fate('reportUnits', 'lose');
     const job = cluster.submit(cluster.plan([[one, {}]]));
     cluster.until('it has finished', () => cluster.ended.length === 1);
     cluster.world.crash(cluster.ended[0]?.node as string, 'kept');
     cluster.rule(() => 'pass');
-    const shown = cluster.ends(job, 'COMPLETED');
+    const shown = cluster.untilEnd(job, 'COMPLETED');
     assert.equal(shown.totals.completed, 4);
     assert.equal(cluster.ended.length, 2);
   });
 
-  it('a late answer: the unit runs once, and counts once', () => {
+  it('runs and counts a unit once when the reply is late', () => {
     const cluster = new JobsTestCluster();
     const late = cluster.fate('assignUnits', 'late', 1);
-    const shown = cluster.ends(cluster.submit(cluster.plan([[one, { itemMs: 900 }]])), 'COMPLETED');
-    assert.equal(late.struck(), 1);
+    const shown = cluster.untilEnd(cluster.submit(cluster.plan([[one, { itemMs: 900 }]])), 'COMPLETED');
+    assert.equal(late.applied(), 1);
     assert.equal(shown.totals.completed, 4);
-    assert.equal(cluster.began.length, 1);
+    assert.equal(cluster.started.length, 1);
   });
 
-  it('a lost answer: the unit runs once', () => {
+  it('runs a unit once when the reply is lost', () => {
     const cluster = new JobsTestCluster();
-    cluster.fate('assignUnits', 'loseAnswer', 1);
-    const shown = cluster.ends(cluster.submit(cluster.plan([[one, { itemMs: 900 }]])), 'COMPLETED');
+    cluster.fate('assignUnits', 'loseReply', 1);
+    const shown = cluster.untilEnd(cluster.submit(cluster.plan([[one, { itemMs: 900 }]])), 'COMPLETED');
     assert.equal(shown.totals.completed, 4);
-    assert.equal(cluster.began.length, 1);
+    assert.equal(cluster.started.length, 1);
   });
 
-  it('given twice it runs once, and one core is taken', () => {
+  it('runs a unit once, on one core, when its assignment arrives twice', () => {
     const cluster = new JobsTestCluster({ workers: 1, cores: 2 });
     const twice = cluster.fate('assignUnits', 'twice');
     const job = cluster.submit(cluster.plan([[batch(8, 2, 2), { itemMs: 300 }]]));
-    cluster.until('both run', () => cluster.began.length === 2);
+    cluster.until('both run', () => cluster.started.length === 2);
     assert.equal(cluster.core('n4').jobs?.worker?.coreCounts().free, 0);
-    assert.equal(cluster.ends(job, 'COMPLETED').totals.completed, 8);
-    assert.ok(twice.struck() > 0);
-    assert.equal(cluster.began.length, 4);
-    cluster.coresReturn();
+    assert.equal(cluster.untilEnd(job, 'COMPLETED').totals.completed, 8);
+    assert.ok(twice.applied() > 0);
+    assert.equal(cluster.started.length, 4);
+    cluster.untilCoresFree();
   });
 
-  it('its end told twice counts once', () => {
+  it('counts an end once that is reported twice', () => {
     const cluster = new JobsTestCluster();
     cluster.fate('reportUnits', 'twice');
-    const shown = cluster.ends(cluster.submit(cluster.plan([[batch(30, 3, 4), { itemMs: 40 }]])), 'COMPLETED');
+    const shown = cluster.untilEnd(cluster.submit(cluster.plan([[batch(30, 3, 4), { itemMs: 40 }]])), 'COMPLETED');
     assert.equal(shown.totals.completed, 30);
   });
 
-  it('two jobs race for the same cores: none is given twice, and both end', () => {
+  it('never assigns a core twice when two jobs race for it, and both end', () => {
     const cluster = new JobsTestCluster({ workers: 2, cores: 2 });
     const plans = [cluster.plan([[batch(12, 1, 4), {}]]), cluster.plan([[batch(12, 1, 4), {}]])];
     const jobs = plans.map((plan) => cluster.submit(plan));
-    for (const job of jobs) assert.equal(cluster.ends(job, 'COMPLETED').totals.completed, 12);
-    cluster.coresReturn();
+    for (const job of jobs) assert.equal(cluster.untilEnd(job, 'COMPLETED').totals.completed, 12);
+    cluster.untilCoresFree();
   });
 
-  it('a retry keeps the words, avoids who failed, and ends with RETRIES_EXHAUSTED', () => {
+  it('retries with the same spec on other workers and ends with RETRIES_EXHAUSTED', () => {
     const cluster = new JobsTestCluster({ workers: 4 });
     const plan = cluster.plan([[batch(4, 10, 1, { maxRetries: 2 }), { trouble: 'crashes' }]], {}, 'poison');
-    const shown = cluster.ends(cluster.submit(plan), 'FAILED');
+    const shown = cluster.untilEnd(cluster.submit(plan), 'FAILED');
     assert.equal(shown.error?.code, 'RETRIES_EXHAUSTED');
-    assert.equal(cluster.began.length, 3, 'one attempt and two retries');
-    assert.equal(new Set(cluster.began.map(({ node }) => node)).size, 3, 'each on another worker');
-    cluster.coresReturn();
+    assert.equal(cluster.started.length, 3, 'one attempt and two retries');
+    assert.equal(new Set(cluster.started.map(({ node }) => node)).size, 3, 'each on another worker');
+    cluster.untilCoresFree();
   });
 
-  it('all workers full: the job waits in its place and says why; it starts when a core is free', () => {
+  it('queues a job with a reason while all workers are full, and starts it when a core is free', () => {
     const cluster = new JobsTestCluster({ workers: 1, cores: 1 });
     const first = cluster.submit(cluster.plan([[batch(1, 1, 1), { itemMs: 6_000 }]]));
-    cluster.until('it runs', () => cluster.began.length === 1);
+    cluster.until('it runs', () => cluster.started.length === 1);
     const second = cluster.submit(cluster.plan([[one, {}]]));
     cluster.advance(1_000);
     const waiting = cluster.show(second);
     assert.equal(waiting.status, 'QUEUED');
     assert.equal(waiting.queue?.position, 1);
     assert.match(waiting.queue?.reason ?? '', /core/);
-    const { lines } = cluster.order('explain', { jobId: second }) as { lines: string[] };
+    const { lines } = cluster.command('explain', { jobId: second }) as { lines: string[] };
     assert.ok(lines.length > 0);
-    cluster.ends(first, 'COMPLETED');
-    cluster.ends(second, 'COMPLETED');
+    cluster.untilEnd(first, 'COMPLETED');
+    cluster.untilEnd(second, 'COMPLETED');
   });
 
-  it('cancel races dispatch: nothing of it runs afterwards', () => {
+  it('runs no unit after a cancel that races a dispatch', () => {
     for (const seed of [1, 2, 3]) {
       const cluster = new JobsTestCluster({ seed });
       const job = cluster.submit(cluster.plan([[batch(40, 4, 4), { itemMs: 100 }]]));
       cluster.cancel(job);
-      cluster.ends(job, 'CANCELLED');
+      cluster.untilEnd(job, 'CANCELLED');
       const { length } = cluster.acted;
       cluster.advance(5_000);
       assert.equal(cluster.acted.length, length);
-      cluster.coresReturn();
+      cluster.untilCoresFree();
     }
   });
 
-  it('cancel races a retry: the next attempt does not begin', () => {
+  it('starts no further attempt after a cancel that races a retry', () => {
     const cluster = new JobsTestCluster();
     const job = cluster.submit(cluster.plan([[one, { itemMs: 2_000 }]]));
-    cluster.until('it runs', () => cluster.began.length === 1);
-    cluster.world.crash(cluster.began[0]?.node as string, 'lost');
+    cluster.until('it runs', () => cluster.started.length === 1);
+    cluster.world.crash(cluster.started[0]?.node as string, 'lost');
     cluster.cancel(job);
-    cluster.ends(job, 'CANCELLED');
+    cluster.untilEnd(job, 'CANCELLED');
     cluster.advance(10_000);
-    assert.equal(cluster.began.length, 1);
+    assert.equal(cluster.started.length, 1);
   });
 
-  it('cancel races completion: the job ends in one of both, and stays there', () => {
+  it('keeps one final status when a cancel races the completion', () => {
     for (const seed of [1, 2, 3, 4]) {
       const cluster = new JobsTestCluster({ seed });
       const job = cluster.submit(cluster.plan([[batch(2, 2, 1), { itemMs: 60 }]]));
       cluster.until('it is about to end', () => cluster.ended.length === 1);
-      cluster.order('cancel', { jobId: job });
+      cluster.command('cancel', { jobId: job });
       cluster.until('it is over', () =>
-        ['COMPLETED', 'CANCELLED'].includes((cluster.order('show', { jobId: job }) as JobView).status),
+        ['COMPLETED', 'CANCELLED'].includes((cluster.command('show', { jobId: job }) as JobView).status),
       );
-      const { status } = cluster.order('show', { jobId: job }) as JobView;
+      const { status } = cluster.command('show', { jobId: job }) as JobView;
       cluster.advance(10_000);
-      assert.equal((cluster.order('show', { jobId: job }) as JobView).status, status);
+      assert.equal((cluster.command('show', { jobId: job }) as JobView).status, status);
     }
   });
 
-  it('cores are conserved over completion, failure, cancelling, death and doubled messages', () => {
+  it('conserves cores across completion, failure, cancel, worker death and duplicate messages', () => {
     const cluster = new JobsTestCluster();
     cluster.fate('assignUnits', 'twice');
     const jobs = [
@@ -275,17 +278,17 @@ describe('dispatch', () => {
       cluster.advance(500);
       cluster.world.start(victim);
     }
-    cluster.ends(jobs[0] as string, 'COMPLETED');
-    cluster.ends(jobs[1] as string, 'FAILED');
-    cluster.ends(jobs[2] as string, 'FAILED');
-    cluster.ends(jobs[3] as string, 'CANCELLED');
-    cluster.coresReturn();
+    cluster.untilEnd(jobs[0] as string, 'COMPLETED');
+    cluster.untilEnd(jobs[1] as string, 'FAILED');
+    cluster.untilEnd(jobs[2] as string, 'FAILED');
+    cluster.untilEnd(jobs[3] as string, 'CANCELLED');
+    cluster.untilCoresFree();
     const all = cluster.submit(cluster.plan([[batch(6, 1, 6), { itemMs: 1_000 }]]));
     cluster.until('it has all cores', () => cluster.runsOf(all).length === 6);
-    cluster.ends(all, 'COMPLETED');
+    cluster.untilEnd(all, 'COMPLETED');
   });
 
-  it('8 cores, wf1 = 4, wf2 = 4, wf3 = 6 after wf2, wf4 = 1 after wf2: wf4 starts first, wf3 waits', () => {
+  it('starts wf4 before wf3 with 8 cores, wf1 = 4, wf2 = 4, wf3 = 6 after wf2, wf4 = 1 after wf2', () => {
     const cluster = new JobsTestCluster({ workers: 4, cores: 2 });
     const steps = [{ name: 'step', after: [] }];
     const load = (vus: number, durationMs: number) => ({ style: 'load' as const, load: { vus, durationMs, steps } });
@@ -303,34 +306,34 @@ describe('dispatch', () => {
         [{ name: 'wf4', cores: 1, after: ['wf2'], ...load(1, 1_000) }, { itemMs: 100 }],
       ]),
     );
-    cluster.ends(job, 'COMPLETED');
+    cluster.untilEnd(job, 'COMPLETED');
     const startedMs = (workflow: number): number =>
-      Math.min(...cluster.began.filter((run) => run.workflow === workflow).map(({ atMs }) => atMs));
+      Math.min(...cluster.started.filter((run) => run.workflow === workflow).map(({ atMs }) => atMs));
     assert.ok(startedMs(3) < startedMs(2), 'the small one passes the large one that does not fit');
     assert.ok(startedMs(3) > startedMs(1));
   });
 
-  it('no cores, less than none, or more than there can be are refused, and nothing of it is kept', () => {
+  it('rejects zero, negative and too many cores, and keeps no job', () => {
     const cluster = new JobsTestCluster();
     for (const cores of [0, -1, 1.5, 1_000_000]) {
       const plan = cluster.plan([[{ ...one, cores }, {}]], { idempotencyKey: 'cores' });
-      cluster.answer({ verb: 'store', sha256: plan.request.bundle, code: plan.code });
-      const told = cluster.once({ verb: 'submit', request: plan.request, submitter: 'client' });
+      cluster.request({ verb: 'store', sha256: plan.request.bundle, code: plan.code });
+      const told = cluster.requestOnce({ verb: 'submit', request: plan.request, submitter: 'client' });
       assert.ok(told?.ok === false && told.error.code === 'BAD_ARGUMENT', `${cores} cores`);
     }
-    cluster.ends(cluster.submit(cluster.plan([[one, {}]], { idempotencyKey: 'cores' })), 'COMPLETED');
-    cluster.coresReturn();
+    cluster.untilEnd(cluster.submit(cluster.plan([[one, {}]], { idempotencyKey: 'cores' })), 'COMPLETED');
+    cluster.untilCoresFree();
   });
 
-  it('a circle of dependencies is refused, and so is one that nobody has', () => {
+  it('rejects a cycle of dependencies and an unknown dependency', () => {
     const cluster = new JobsTestCluster();
     for (const after of [['b'], ['c']]) {
       const plan = cluster.plan([
         [{ ...one, name: 'a', after }, {}],
         [{ ...one, name: 'b', after: ['a'] }, {}],
       ]);
-      cluster.answer({ verb: 'store', sha256: plan.request.bundle, code: plan.code });
-      const told = cluster.once({ verb: 'submit', request: plan.request, submitter: 'client' });
+      cluster.request({ verb: 'store', sha256: plan.request.bundle, code: plan.code });
+      const told = cluster.requestOnce({ verb: 'submit', request: plan.request, submitter: 'client' });
       assert.ok(told?.ok === false && told.error.code === 'BAD_ARGUMENT');
     }
   });

@@ -1,4 +1,4 @@
-/** C6 "Progress": what workers tell is counted exactly, in whatever order, how often and by whom it is told. */
+/** C6 "Progress": reports of workers count exactly, in any order, any number of times and from any worker. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { JobProgress } from '../src/jobs/job-types.ts';
@@ -19,83 +19,83 @@ function running(): {
   const cluster = new JobsTestCluster();
   const job = cluster.submit(cluster.plan([[batch(10, 10, 1), { itemMs: 400 }]]));
   cluster.until('it is at work', () => cluster.acted.length === 3);
-  const { node, workflow, unit, attempt, fence } = cluster.began[0] as JobsTestCluster['began'][number];
+  const { node, workflow, unit, attempt, fence } = cluster.started[0] as JobsTestCluster['started'][number];
   return { cluster, job, worker: node, name: { ...nothing, job, workflow, unit, attempt, fence, status: 'progress' } };
 }
 
 function tell(cluster: JobsTestCluster, worker: string, ...news: readonly UnitReport[]): void {
   const { generation } = cluster.core(worker).identity;
-  cluster.say(worker, cluster.leader, { kind: 'reportUnits', generation, reports: [...news] });
+  cluster.sendMessage(worker, cluster.leader, { kind: 'reportUnits', generation, reports: [...news] });
 }
 
 describe('progress', () => {
-  it('out of order and doubled: the end alone counts', () => {
+  it('does not count after the end, out of order or repeated', () => {
     const { cluster, job, worker, name } = running();
     tell(cluster, worker, { ...name, completed: 9 }, { ...name, completed: 2 });
     tell(cluster, worker, { ...name, completed: 2 });
     tell(cluster, worker, { ...name, completed: 2 });
-    assert.equal(cluster.ends(job, 'COMPLETED').totals.completed, 10);
+    assert.equal(cluster.untilEnd(job, 'COMPLETED').totals.completed, 10);
   });
 
-  it('after completion nothing changes', () => {
+  it('changes nothing after completion', () => {
     const { cluster, job, worker, name } = running();
-    cluster.ends(job, 'COMPLETED');
+    cluster.untilEnd(job, 'COMPLETED');
     tell(cluster, worker, { ...name, completed: 99 });
     tell(cluster, worker, { ...name, status: 'completed', completed: 99 });
     tell(cluster, worker, { ...name, status: 'failed', code: 'RUNNER_KILLED' });
     assert.deepEqual(cluster.show(job).totals, { completed: 10, failed: 0 });
   });
 
-  it('of an unknown job it is heard and forgotten', () => {
+  it('of an unknown job is acknowledged and dropped', () => {
     const { cluster, job, worker, name } = running();
     tell(cluster, worker, { ...name, job: 'no-such-job', status: 'completed', completed: 5 });
-    assert.equal(cluster.ends(job, 'COMPLETED').totals.completed, 10);
+    assert.equal(cluster.untilEnd(job, 'COMPLETED').totals.completed, 10);
   });
 
-  it('of an attempt that is superseded, or under another fence, it is not counted', () => {
+  it('of a superseded attempt or another fence does not count', () => {
     const { cluster, job, worker, name } = running();
     tell(cluster, worker, { ...name, attempt: name.attempt + 1, status: 'completed', completed: 77 });
     tell(cluster, worker, { ...name, fence: name.fence + 1n, status: 'completed', completed: 77 });
     tell(cluster, worker, { ...name, fence: 1n, status: 'failed', code: 'RUNNER_KILLED' });
-    const shown = cluster.ends(job, 'COMPLETED');
+    const shown = cluster.untilEnd(job, 'COMPLETED');
     assert.equal(shown.totals.completed, 10);
-    assert.equal(cluster.began.length, 1);
+    assert.equal(cluster.started.length, 1);
   });
 
-  it('of a worker that does not have the unit it is not counted', () => {
+  it('from a worker without the unit does not count', () => {
     const { cluster, job, worker, name } = running();
     const other = cluster.workers.find((one) => one !== worker) as string;
     tell(cluster, other, { ...name, status: 'completed', completed: 77 });
-    assert.equal(cluster.ends(job, 'COMPLETED').totals.completed, 10);
+    assert.equal(cluster.untilEnd(job, 'COMPLETED').totals.completed, 10);
   });
 
-  it('told to a manager that does not lead it is refused, and counted by the one that does', () => {
+  it('is refused by a manager that does not lead and counted by the leader', () => {
     const { cluster, job, worker, name } = running();
     const { leader } = cluster;
     for (const manager of cluster.managers.filter((one) => one !== leader)) {
       const { generation } = cluster.core(worker).identity;
-      const told = cluster.say(worker, manager, { kind: 'reportUnits', generation, reports: [name] });
+      const told = cluster.sendMessage(worker, manager, { kind: 'reportUnits', generation, reports: [name] });
       assert.notEqual(told?.kind, 'reportUnitsAck');
     }
-    assert.equal(cluster.ends(job, 'COMPLETED').totals.completed, 10);
+    assert.equal(cluster.untilEnd(job, 'COMPLETED').totals.completed, 10);
   });
 
-  it('totals are exact after a retry', () => {
+  it('has exact totals after a retry', () => {
     const { cluster, job, worker } = running();
     cluster.world.crash(worker, 'lost');
-    const shown = cluster.ends(job, 'COMPLETED');
+    const shown = cluster.untilEnd(job, 'COMPLETED');
     assert.deepEqual(shown.totals, { completed: 10, failed: 0 });
   });
 
-  it('a watcher is told at once, and its waiting holds up nobody', () => {
+  it('reaches a watcher at once, and a waiting watcher delays no other request', () => {
     const cluster = new JobsTestCluster();
     const job = cluster.submit(cluster.plan([[batch(10, 10, 1), { itemMs: 400 }]]));
-    const first = cluster.order('watch', { jobId: job, afterVersion: 0, waitMs: 2_000 }) as JobProgress;
+    const first = cluster.command('watch', { jobId: job, afterVersion: 0, waitMs: 2_000 }) as JobProgress;
     assert.equal(first.jobId, job);
     let { version } = first;
     let progress = first;
     for (let turn = 0; turn < 100 && progress.status !== 'COMPLETED'; turn++) {
-      progress = cluster.order('watch', { jobId: job, afterVersion: version, waitMs: 2_000 }) as JobProgress;
+      progress = cluster.command('watch', { jobId: job, afterVersion: version, waitMs: 2_000 }) as JobProgress;
       assert.ok(progress.version >= version);
       ({ version } = progress);
     }
@@ -103,11 +103,11 @@ describe('progress', () => {
     assert.equal(progress.completed, 10);
   });
 
-  it('many watchers that wait do not slow down other jobs', () => {
+  it('of other jobs is not slowed down by many waiting watchers', () => {
     const cluster = new JobsTestCluster();
     const slow = cluster.submit(cluster.plan([[batch(2, 2, 1), { itemMs: 10_000 }]]));
-    cluster.until('it runs', () => cluster.began.length === 1);
-    const { version } = cluster.order('watch', { jobId: slow, afterVersion: 0, waitMs: 10 }) as JobProgress;
+    cluster.until('it runs', () => cluster.started.length === 1);
+    const { version } = cluster.command('watch', { jobId: slow, afterVersion: 0, waitMs: 10 }) as JobProgress;
     let waiting = 50;
     for (let at = 0; at < 50; at++) {
       cluster
@@ -121,13 +121,13 @@ describe('progress', () => {
         );
     }
     const startedMs = cluster.nowMs;
-    cluster.ends(cluster.submit(cluster.plan([[batch(2, 2, 1), { itemMs: 10 }]])), 'COMPLETED');
+    cluster.untilEnd(cluster.submit(cluster.plan([[batch(2, 2, 1), { itemMs: 10 }]])), 'COMPLETED');
     assert.ok(cluster.nowMs - startedMs < 2_000, 'in virtual time');
     cluster.until('all watchers are answered', () => waiting === 0);
-    cluster.ends(slow, 'COMPLETED');
+    cluster.untilEnd(slow, 'COMPLETED');
   });
 
-  it('progress is told ten times a second at most, however fast the work is, and the end is never held back', () => {
+  it('is sent at most ten times a second, and an end is never delayed', () => {
     const cluster = new JobsTestCluster();
     let told = 0;
     cluster.rule((message) => {
@@ -135,7 +135,7 @@ describe('progress', () => {
       return 'pass';
     });
     const job = cluster.submit(cluster.plan([[batch(3_000, 3_000, 1), { itemMs: 1 }]]));
-    assert.equal(cluster.ends(job, 'COMPLETED').totals.completed, 3_000);
+    assert.equal(cluster.untilEnd(job, 'COMPLETED').totals.completed, 3_000);
     assert.ok(told <= 45, `${told} messages in about three seconds`);
   });
 });

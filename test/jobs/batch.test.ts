@@ -1,4 +1,4 @@
-/** HE-9 and HE-10: a sum over several nodes stays right when one is lost, and a search ends for all when one has found. */
+/** HE-9 and HE-10: a sum over several nodes is right when one is lost; the first success ends a search on all nodes. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { ItemResult } from '../fakes/fake-runner.ts';
@@ -9,28 +9,28 @@ function sumOf(results: unknown): number {
   return (results as readonly ItemResult[]).reduce((sum, { item }) => sum + item + 1, 0);
 }
 
-describe('batches', () => {
-  it('HE-9: the sum from 1 to 100 over three nodes is 5050', () => {
+describe('a batch', () => {
+  it('HE-9: sums 1 to 100 over three nodes to 5050', () => {
     const cluster = new JobsTestCluster({ workers: 3, cores: 1 });
     const job = cluster.submit(cluster.plan([[batch(100, 10, 3, { name: 'sum' }), { itemMs: 30 }]]));
-    cluster.ends(job, 'COMPLETED');
+    cluster.untilEnd(job, 'COMPLETED');
     assert.equal(sumOf(cluster.result(job)['sum']), 5_050);
-    assert.equal(new Set(cluster.began.map(({ node }) => node)).size, 3, 'all three nodes took part');
+    assert.equal(new Set(cluster.started.map(({ node }) => node)).size, 3, 'all three nodes ran units');
   });
 
-  it('HE-9: it is still 5050 when a worker is killed in the middle', () => {
+  it('HE-9: sums to 5050 when a worker is killed in the middle', () => {
     for (const power of ['kept', 'lost'] as const) {
       const cluster = new JobsTestCluster({ workers: 3, cores: 1 });
       const job = cluster.submit(cluster.plan([[batch(100, 10, 3, { name: 'sum' }), { itemMs: 100 }]]));
       cluster.until('some units have ended', () => cluster.ended.length >= 3);
-      cluster.world.crash(cluster.began.at(-1)?.node as string, power);
-      const shown = cluster.ends(job, 'COMPLETED');
+      cluster.world.crash(cluster.started.at(-1)?.node as string, power);
+      const shown = cluster.untilEnd(job, 'COMPLETED');
       assert.equal(sumOf(cluster.result(job)['sum']), 5_050);
       assert.equal(shown.totals.completed, 100);
     }
   });
 
-  it('HE-10: the first success ends the workflow, and all others of it', () => {
+  it('HE-10: ends all units of a search with the first success', () => {
     const cluster = new JobsTestCluster({ workers: 3, cores: 2 });
     const facts = {
       name: 'search',
@@ -39,28 +39,28 @@ describe('batches', () => {
     };
     const plan = cluster.plan([[facts, { itemMs: 50, finds: 45 }]], {}, 'search');
     const job = cluster.submit(plan);
-    const shown = cluster.ends(job, 'COMPLETED');
-    assert.ok(cluster.began.length < 30, 'most units were never begun');
+    const shown = cluster.untilEnd(job, 'COMPLETED');
+    assert.ok(cluster.started.length < 30, 'most units never started');
     assert.ok(
       cluster.ended.some(({ outcome }) => outcome === 'cancelled'),
-      'those that ran were ended',
+      'running units were cancelled',
     );
     assert.equal(shown.workflows[0]?.status, 'COMPLETED');
-    cluster.coresReturn();
+    cluster.untilCoresFree();
     const { length } = cluster.acted;
     cluster.advance(5_000);
-    assert.equal(cluster.acted.length, length, 'nothing of it runs any more');
+    assert.equal(cluster.acted.length, length, 'no unit runs any more');
     assert.equal((cluster.result(job)['search'] as ItemResult).item, 45);
   });
 
-  it('HE-10: a search that finds nothing ends when all is done', () => {
+  it('HE-10: completes a search without a success when all items are done', () => {
     const cluster = new JobsTestCluster();
     const facts = {
       name: 'search',
       cores: 3,
       batch: defaultBatchFacts({ items: 30, unitItemsMax: 5, firstOnly: true }),
     };
-    const shown = cluster.ends(cluster.submit(cluster.plan([[facts, { itemMs: 20 }]])), 'COMPLETED');
+    const shown = cluster.untilEnd(cluster.submit(cluster.plan([[facts, { itemMs: 20 }]])), 'COMPLETED');
     assert.equal(shown.totals.completed, 30);
   });
 });

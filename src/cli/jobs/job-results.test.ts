@@ -19,7 +19,7 @@ function partialBatch(): void {
   const items = Array.from({ length: 100 }, (_, at) => bad(2 * at + 1));
   const messages = [{ message: 'TypeError: bad', at: 'b.ts:3:4', count: 90 }];
   const failures = [{ workflow: 'w', count: 2_000, messages, other: 1_910, items }];
-  cli.answers = {
+  cli.replies = {
     report: () => ({ ...jobReport('PARTIAL', 0), failures }),
     result: () => ({ results: { w: [0, ...items.slice(0, 10)] } }),
     failures: () => ({ jobId: 'j1', failures }),
@@ -63,19 +63,19 @@ test('job failures lists failed items as a table or as JSON lines, and prints ho
     ...{ workflow: 'w', index: 3 },
     error: { name: 'TypeError', message: 'item 3 is bad', at: 'b.ts:3:4' },
   });
-  cli.answers['failures'] = () => ({ jobId: 'j1', failures: [] });
+  cli.replies['failures'] = () => ({ jobId: 'j1', failures: [] });
   const none = await cli.run(['job', 'failures', 'j1']);
   assert.deepEqual([none.exitCode, none.out, none.err], [0, 'WORKFLOW  INDEX  ERROR  AT\n', 'no item failed\n']);
 });
 
 test('job result prints the failed thresholds and the number of failed items', async () => {
   partialBatch();
-  const { report = () => ({}) } = cli.answers;
+  const { report = () => ({}) } = cli.replies;
   const thresholds = [
     { workflow: 'w', metric: 'failed', expr: 'failed: rate<10%', ok: false, value: 0.5 },
     { workflow: 'w', metric: 'failed', expr: 'failed: count<9999', ok: true, value: 2_000 },
   ];
-  cli.answers['report'] = (request) => ({ ...report(request), status: 'COMPLETED', thresholds });
+  cli.replies['report'] = (request) => ({ ...report(request), status: 'COMPLETED', thresholds });
   const ran = await cli.run(['job', 'result', 'j1']);
   assert.equal(ran.exitCode, 99, ran.err);
   assert.match(ran.err, /1 threshold failed:\n {2}failed: rate<10% {2}\(0\.5\)\nw: 2,000 failed items\n/);
@@ -85,7 +85,7 @@ test('a count of one is printed in the singular', async () => {
   partialBatch();
   const one = [{ workflow: 'w', count: 1, messages: [], other: 1, items: [] }];
   const attempt = { worker: 'w1', cores: 1, fence: '1', unit: 0, attempt: 1, outcome: 'completed', workflow: 'w' };
-  cli.answers = {
+  cli.replies = {
     report: () => ({ ...jobReport('PARTIAL', 0), failures: one, attempts: [attempt] }),
     result: () => ({ results: { w: Array.from({ length: 47 }, () => 1) } }),
   };

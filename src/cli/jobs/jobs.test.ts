@@ -39,7 +39,7 @@ function progress(version: number, status: string, others: object = {}): object 
 function runToEnd(status: Report['status'], failed = 0): void {
   let request: JobRequest | undefined;
   let polls = 0;
-  cli.answers = {
+  cli.replies = {
     submit: (args) => {
       request = args as unknown as JobRequest;
       if (!cli.stored.has(request.bundle)) return failure('UNKNOWN_BUNDLE');
@@ -75,7 +75,7 @@ test('run bundles, submits and follows a job, prints the report, and exits with 
   assert.deepEqual([view.schemaVersion, view.status, view.totals.completed], [1, 'COMPLETED', 100]);
   assert.match(good.err, /RUNNING .* 13\/s/);
   assert.equal(cli.stored.size, 1);
-  assert.equal(cli.orders.filter(({ verb }) => verb === 'submit').length, 2, 'once without the code, once with it');
+  assert.equal(cli.commands.filter(({ verb }) => verb === 'submit').length, 2, 'once without the code, once with it');
   const { idempotencyKey, env, workflows, bundle } = cli.submission(0);
   assert.match(idempotencyKey ?? '', /^cli-[0-9a-f]{32}$/);
   assert.equal(cli.submission(1).idempotencyKey, idempotencyKey);
@@ -114,12 +114,12 @@ test('Ctrl-C cancels the job of run and waits for its end', async () => {
   runToEnd('COMPLETED');
   let cancelled = false;
   let version = 0;
-  cli.answers['watch'] = () => progress((version += 1), cancelled ? 'CANCELLED' : 'RUNNING');
-  cli.answers['cancel'] = () => {
+  cli.replies['watch'] = () => progress((version += 1), cancelled ? 'CANCELLED' : 'RUNNING');
+  cli.replies['cancel'] = () => {
     cancelled = true;
     return { jobId: 'j1', status: 'CANCELLING' };
   };
-  cli.answers['report'] = () => jobReport('CANCELLED', 0);
+  cli.replies['report'] = () => jobReport('CANCELLED', 0);
   let signals = 0;
   const ran = await cli.run(['run', cli.file], (err, kill) => {
     if (err.includes('RUNNING') && signals++ === 0) kill();
@@ -127,14 +127,14 @@ test('Ctrl-C cancels the job of run and waits for its end', async () => {
   assert.equal(ran.exitCode, 130, ran.err);
   assert.match(ran.err, /cancelling the job/);
   assert.match(ran.out, /CANCELLED/);
-  assert.ok(cli.orders.some(({ verb }) => verb === 'cancel'));
+  assert.ok(cli.commands.some(({ verb }) => verb === 'cancel'));
 });
 
 test('a second Ctrl-C exits run at once, and prints that the job may still run', async () => {
   runToEnd('COMPLETED');
   let version = 0;
-  cli.answers['watch'] = () => progress((version += 1), 'RUNNING');
-  cli.answers['cancel'] = () => ({ jobId: 'j1', status: 'CANCELLING' });
+  cli.replies['watch'] = () => progress((version += 1), 'RUNNING');
+  cli.replies['cancel'] = () => ({ jobId: 'j1', status: 'CANCELLING' });
   let signals = 0;
   const ran = await cli.run(['run', cli.file], (err, kill) => {
     if (err.includes('RUNNING') && signals === 0) kill();
@@ -186,7 +186,7 @@ test('run and job submit refuse a wrong argument or file before they send a requ
     assert.deepEqual([error.code, ran.exitCode, ran.out], [code, exitCode, ''], args.join(' '));
     assert.match(error.message, pattern);
   }
-  assert.deepEqual(cli.orders, []);
+  assert.deepEqual(cli.commands, []);
 });
 
 test('each job and schedule command prints the reply of the managers', async () => {
@@ -205,7 +205,7 @@ test('each job and schedule command prints the reply of the managers', async () 
   const { jobId, name, status, submitter, submittedAtMs, endedAtMs } = view;
   const row = { jobId, name, status, submitter, submittedAtMs, endedAtMs, completed: 5, failed: 1 };
   let polls = 0;
-  cli.answers = {
+  cli.replies = {
     list: () => ({ items: [row] }),
     show: () => view,
     explain: () => ({ lines: ['w1 has no free core'] }),
@@ -239,7 +239,7 @@ test('each job and schedule command prints the reply of the managers', async () 
   assert.deepEqual(JSON.parse(readFileSync(join(cli.folder, 'result.json'), 'utf8')), { w: ['a', 'b'] });
   assert.match((await cli.run(['schedule', 'list'])).out, /nightly +0 3 \* \* \* +1970/);
   assert.match((await cli.run(['schedule', 'delete', 'nightly'])).out, /DELETED +nightly/);
-  cli.answers = {};
+  cli.replies = {};
   const unknown = await cli.run(['job', 'show', 'none', '-o', 'json']);
   assert.equal(unknown.exitCode, 1);
   assert.equal((JSON.parse(unknown.err) as { error: { code: string } }).error.code, 'UNKNOWN_JOB');

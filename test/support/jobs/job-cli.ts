@@ -1,6 +1,5 @@
 /**
- * A node with the real routes of jobs behind which the test answers for the managers, and the program as a shell runs
- * it. Holds no tests itself.
+ * Runs the CLI as a shell does, against the real HTTP routes of jobs; the test replies in place of the managers.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -18,15 +17,16 @@ import { jobRoutes } from '../../../src/node/http/job-routes.ts';
 
 const main = fileURLToPath(new URL('../../../src/cli/main.ts', import.meta.url));
 
-type Words = Record<string, unknown>;
-type Ran = { readonly exitCode: number | null; readonly out: string; readonly err: string };
+type CommandArgs = Record<string, unknown>;
+type CliResult = { readonly exitCode: number | null; readonly out: string; readonly err: string };
 
 export class JobCli {
   readonly folder = mkdtempSync(join(tmpdir(), 'remuster-jobs-cli-'));
   readonly file = join(this.folder, 'checkout.ts');
-  orders: { readonly verb: string; readonly words: Words }[] = [];
+  commands: { readonly verb: string; readonly args: CommandArgs }[] = [];
   readonly stored = new Map<string, Uint8Array>();
-  answers: Record<string, (words: Words) => object | Outcome<string>> = {};
+  /** Reply by verb; a verb without one gets UNKNOWN_JOB. */
+  replies: Record<string, (args: CommandArgs) => object | Outcome<string>> = {};
   #server: HttpServer | undefined;
 
   async start(): Promise<void> {
@@ -37,13 +37,13 @@ export class JobCli {
       vus: 2, duration: '10s', thresholds: { failed: ['rate<1%'] }, steps: { browse: () => 1 },
     });`,
     );
-    const desk: ReturnType<Parameters<typeof jobRoutes>[0]> = {
+    const gateway: ReturnType<Parameters<typeof jobRoutes>[0]> = {
       send: (verb, text, _submitter, _remainingMs, done) => {
-        const words = JSON.parse(text) as Words;
-        this.orders.push({ verb, words });
-        const answer = (this.answers[verb] ?? (() => failure('UNKNOWN_JOB')))(words);
-        const outcome = 'ok' in answer ? answer : success(JSON.stringify(answer));
-        // As managers do: a request for changes that there are not waits a little.
+        const args = JSON.parse(text) as CommandArgs;
+        this.commands.push({ verb, args });
+        const reply = (this.replies[verb] ?? (() => failure('UNKNOWN_JOB')))(args);
+        const outcome = 'ok' in reply ? reply : success(JSON.stringify(reply));
+        // A watch is a long poll, as on a manager.
         setTimeout(() => done(outcome), verb === 'watch' ? 20 : 0);
       },
       storeBundle: (sha256, code, done) => {
@@ -51,7 +51,7 @@ export class JobCli {
         done(success(undefined));
       },
     };
-    const routes = jobRoutes(() => desk, systemClock());
+    const routes = jobRoutes(() => gateway, systemClock());
     this.#server = await openHttpServer({ host: '127.0.0.1', port: 0, routes, log: () => {} });
   }
 
@@ -61,33 +61,33 @@ export class JobCli {
   }
 
   reset(): void {
-    this.orders = [];
+    this.commands = [];
     this.stored.clear();
-    this.answers = {};
+    this.replies = {};
   }
 
-  /** What the last submission said, or one before it. */
-  submission(place = -1): JobRequest {
-    const { words } =
-      this.orders.filter(({ verb }) => verb === 'submit').at(place) ?? assert.fail('nothing was submitted');
-    return words as unknown as JobRequest;
+  /** The request of a submission, by default of the last one. */
+  submission(index = -1): JobRequest {
+    const { args } =
+      this.commands.filter(({ verb }) => verb === 'submit').at(index) ?? assert.fail('nothing was submitted');
+    return args as unknown as JobRequest;
   }
 
-  /** `said` sees everything on stderr so far, and may signal. */
+  /** `onStderr` gets everything on stderr so far and can interrupt the program. */
   run(
-    words: readonly string[],
-    said: (err: string, kill: () => void) => void = () => {},
-    more: Readonly<Record<string, string>> = {},
-  ): Promise<Ran> {
+    argv: readonly string[],
+    onStderr: (err: string, interrupt: () => void) => void = () => {},
+    extraEnv: Readonly<Record<string, string>> = {},
+  ): Promise<CliResult> {
     return new Promise((resolve) => {
       const addr = `http://127.0.0.1:${this.#server?.port}`;
-      const env = { ...process.env, NO_COLOR: '1', REMUSTER_ADDR: addr, ...more };
-      const child = spawn(process.execPath, [main, ...words], { env, cwd: this.folder, timeout: 60_000 });
+      const env = { ...process.env, NO_COLOR: '1', REMUSTER_ADDR: addr, ...extraEnv };
+      const child = spawn(process.execPath, [main, ...argv], { env, cwd: this.folder, timeout: 60_000 });
       let [out, err] = ['', ''];
       child.stdout.setEncoding('utf8').on('data', (text: string) => (out += text));
       child.stderr.setEncoding('utf8').on('data', (text: string) => {
         err += text;
-        said(err, () => child.kill('SIGINT'));
+        onStderr(err, () => child.kill('SIGINT'));
       });
       child.once('close', (exitCode) => resolve({ exitCode, out, err }));
     });

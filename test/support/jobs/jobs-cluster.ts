@@ -1,4 +1,6 @@
-/** A simulated cluster for job stories: real nodes, fake runners, a rule per message. */
+/**
+ * A simulated cluster for tests of jobs: real nodes, fake runners, and a rule that decides the fate of each message.
+ */
 import assert from 'node:assert/strict';
 import type { Outcome } from '../../../src/base/errors.ts';
 import type { Identity, Streams } from '../../../src/base/ports.ts';
@@ -32,10 +34,10 @@ import { SimulatedWorld } from '../../../src/simulation/world/simulated-world.ts
 import type { WorkflowFacts } from '../../../src/jobs/workflow-facts.ts';
 
 /**
- * What happens to a message on its way. `loseAnswer`: it is heard, and the answer is lost. `late`: the answer comes
- * when nobody waits any more. `twice`: it is heard two times.
+ * What happens to a request. `loseReply`: it is processed and the reply is lost. `late`: the reply arrives after the
+ * timeout of the sender. `twice`: it arrives twice.
  */
-export type MessageFate = 'pass' | 'lose' | 'loseAnswer' | 'late' | 'twice';
+export type MessageFate = 'pass' | 'lose' | 'loseReply' | 'late' | 'twice';
 export type MessageRule = (message: JobMessage, at: string, from: Identity) => MessageFate;
 
 export type JobsWorldOptions = {
@@ -49,14 +51,20 @@ const waitMsMax = 90_000;
 const stepMs = 5;
 const lateMs = 20_000;
 const askMs = 5_000;
-const linesTold = 40;
-const later: ReadonlySet<string> = new Set(['NOT_LEADER', 'NO_QUORUM', 'UNREACHABLE', 'DEADLINE', 'NETWORK_TIMEOUT']);
+const logLinesShown = 40;
+const retryableCodes: ReadonlySet<string> = new Set([
+  'NOT_LEADER',
+  'NO_QUORUM',
+  'UNREACHABLE',
+  'DEADLINE',
+  'NETWORK_TIMEOUT',
+]);
 const tags: ReadonlySet<number> = new Set(jobMessages.map(({ tag }) => tag));
-/** Those that hold in every story; each judges what was seen, from the first step on. */
+/** Properties that hold in every test; each checks every observation from the first step on. */
 const always = { ...unitProperties, ...resultProperties, ...jobProperties };
-const notHere = ['healthyJobsComplete', 'noCoreLeaks', 'resultsAreComplete', 'everyJobEnds', 'acceptedJobsAreKept'];
+const excluded = ['healthyJobsComplete', 'noCoreLeaks', 'resultsAreComplete', 'everyJobEnds', 'acceptedJobsAreKept'];
 
-/** A batch of numbers, so many to a unit. */
+/** A batch of `items` numbers in units of `unitItemsMax`. */
 export function batch(items: number, unitItemsMax: number, cores: number, more: Partial<WorkflowFacts> = {}) {
   return { batch: defaultBatchFacts({ items, unitItemsMax }), cores, ...more } satisfies Partial<WorkflowFacts>;
 }
@@ -65,24 +73,24 @@ export class JobsTestCluster {
   readonly world: SimulatedWorld<SimulatedNode>;
   readonly managers: readonly string[];
   readonly workers: readonly string[];
-  readonly began: (UnitRun & { readonly atMs: number })[] = [];
+  readonly started: (UnitRun & { readonly atMs: number })[] = [];
   readonly acted: (UnitRun & { readonly atMs: number })[] = [];
   readonly ended: (UnitRun & { readonly outcome: string })[] = [];
-  readonly #errands: JobRequester;
+  readonly #requester: JobRequester;
   readonly #checkers: readonly (readonly [string, PropertyChecker])[];
   #rule: MessageRule = () => 'pass';
-  /** What went wrong in the midst of a step; told at the end of it, because there nobody would hear it. */
-  #mistake: string | undefined;
+  /** First violation within a step; reported at its end, because an exception inside would be caught. */
+  #violation: string | undefined;
   #plans = 0;
 
   constructor({ managers = 3, workers = 3, cores = 2, seed = 1 }: JobsWorldOptions = {}) {
     const names = Array.from({ length: managers + workers }, (_, at) => `n${at + 1}`);
     this.managers = names.slice(0, managers);
     this.workers = names.slice(managers);
-    const witness = new JobObserver(
+    const observer = new JobObserver(
       () => this.world,
       cores,
-      (seen) => this.#observe(seen),
+      (observation) => this.#observe(observation),
     );
     this.world = new SimulatedWorld<SimulatedNode>({
       ...{ seed: `story/${seed}`, names, failpoints: false },
@@ -91,24 +99,24 @@ export class JobsTestCluster {
           join: this.managers.map((name) => simulatedAddress(this.world, name)),
           roles: (name) => (this.managers.includes(name) ? ['manager'] : ['worker']),
           options: { registry: 'embedded' },
-          jobs: { cores, runners: (inner, node) => witness.runners(node, inner) },
+          jobs: { cores, runners: (inner, node) => observer.runners(node, inner) },
           wrap: (streams, datagrams) => ({
-            streams: this.#ruled(tapJobMessages(streams, context.name, witness), context.name),
+            streams: this.#applyRule(tapJobMessages(streams, context.name, observer), context.name),
             datagrams,
           }),
         }),
     });
-    const stage = { world: this.world } as unknown as WorkloadRun;
-    const wanted = Object.entries(always).filter(([name]) => !notHere.includes(name));
-    this.#checkers = wanted.map(([name, property]) => [name, property(stage)] as const);
-    this.#errands = new JobRequester(this.world, () => undefined);
+    const run = { world: this.world } as unknown as WorkloadRun;
+    const properties = Object.entries(always).filter(([name]) => !excluded.includes(name));
+    this.#checkers = properties.map(([name, property]) => [name, property(run)] as const);
+    this.#requester = new JobRequester(this.world, () => undefined);
     this.world.watch((event) => {
-      if (event.kind === 'stopped') witness.nodeStopped(event.node);
-      if (event.kind === 'threw') this.#mistake ??= `${event.node} threw ${String(event.error)}`;
+      if (event.kind === 'stopped') observer.nodeStopped(event.node);
+      if (event.kind === 'threw') this.#violation ??= `${event.node} threw ${String(event.error)}`;
     });
     this.world.startAll();
-    this.until('all workers may work', () => this.workers.every((name) => this.#isActive(name)));
-    this.until('all know who leads', () =>
+    this.until('all workers are active', () => this.workers.every((name) => this.#isActive(name)));
+    this.until('all workers know the leader', () =>
       this.workers.every((name) => this.core(name).control?.leader() !== undefined),
     );
     this.advance(500);
@@ -118,9 +126,9 @@ export class JobsTestCluster {
     return this.world.timeline.nowMs;
   }
 
-  /** The nodes that lead now; a test may rely on there being one. */
+  /** The leading node, once there is exactly one. */
   get leader(): string {
-    this.until('somebody leads', () => this.#leaders().length === 1);
+    this.until('one manager leads', () => this.#leaders().length === 1);
     return this.#leaders()[0] as string;
   }
 
@@ -132,36 +140,39 @@ export class JobsTestCluster {
 
   advance(durationMs: number): void {
     this.world.advance(durationMs);
-    assert.equal(this.#mistake, undefined, `${this.#mistake}\n${this.world.log.last(linesTold).join('\n')}`);
+    assert.equal(this.#violation, undefined, `${this.#violation}\n${this.world.log.last(logLinesShown).join('\n')}`);
   }
 
   until(what: string, holds: () => boolean, withinMs = waitMsMax): void {
     const endMs = this.nowMs + withinMs;
     while (!holds()) {
-      assert.ok(this.nowMs < endMs, `waited in vain: ${what}\n${this.world.log.last(linesTold).join('\n')}`);
+      assert.ok(
+        this.nowMs < endMs,
+        `timed out waiting until ${what}\n${this.world.log.last(logLinesShown).join('\n')}`,
+      );
       this.advance(stepMs);
     }
   }
 
-  /** From now on; the last word counts. */
+  /** Replaces the rule. */
   rule(rule: MessageRule): void {
     this.#rule = rule;
   }
 
-  /** Each message of that kind that arrives has that fate, as often as said. */
-  fate(kind: JobMessage['kind'], fate: MessageFate, times = Infinity, at?: string): { readonly struck: () => number } {
-    let struck = 0;
+  /** The first `times` messages of that kind get that fate, at node `at` or anywhere. */
+  fate(kind: JobMessage['kind'], fate: MessageFate, times = Infinity, at?: string): { readonly applied: () => number } {
+    let applied = 0;
     this.#rule = (message, node) => {
-      if (message.kind !== kind || (at ?? node) !== node || struck >= times) return 'pass';
-      struck += 1;
+      if (message.kind !== kind || (at ?? node) !== node || applied >= times) return 'pass';
+      applied += 1;
       return fate;
     };
-    return { struck: () => struck };
+    return { applied: () => applied };
   }
 
   plan(
     parts: readonly (readonly [Partial<WorkflowFacts>, Partial<FakeCodeBehaviour>])[],
-    words: Partial<JobRequest> = {},
+    args: Partial<JobRequest> = {},
     kind: PlanKind = 'batch',
   ): JobPlan {
     const name = `story-${++this.#plans}`;
@@ -169,50 +180,50 @@ export class JobsTestCluster {
       facts: defaultWorkflowFacts(facts.name ?? `part-${at}`, { timeoutMs: 60_000, ...facts }),
       behaviour: { itemMs: 50, ...behaviour },
     }));
-    return createJobPlan({ name, kind, submitter: 'client' }, all, { timeoutMs: 80_000, ...words });
+    return createJobPlan({ name, kind, submitter: 'client' }, all, { timeoutMs: 80_000, ...args });
   }
 
-  /** Stores its code and submits it; the id of the job. */
+  /** Stores the bundle and submits the job; returns the job id. */
   submit(plan: JobPlan, through?: string): string {
     this.#observe({ kind: 'jobSubmitted', plan });
-    this.answer({ verb: 'store', sha256: plan.request.bundle, code: plan.code }, through);
-    const told = this.order('submit', plan.request, through) as { jobId: string; isNew: boolean };
-    this.#observe({ kind: 'jobAccepted', plan, job: told.jobId, isNew: told.isNew });
-    return told.jobId;
+    this.request({ verb: 'store', sha256: plan.request.bundle, code: plan.code }, through);
+    const reply = this.command('submit', plan.request, through) as { jobId: string; isNew: boolean };
+    this.#observe({ kind: 'jobAccepted', plan, job: reply.jobId, isNew: reply.isNew });
+    return reply.jobId;
   }
 
-  /** What is told is JSON. */
-  order(verb: JobVerb, words: unknown, through?: string): unknown {
-    const outcome = this.answer({ verb, request: words, submitter: 'client' }, through);
+  /** Returns the parsed JSON of the reply. */
+  command(verb: JobVerb, args: unknown, through?: string): unknown {
+    const outcome = this.request({ verb, request: args, submitter: 'client' }, through);
     if (!outcome.ok) throw outcome.error;
     return JSON.parse(outcome.value);
   }
 
-  /** Retried, through that node or whichever is up, as long as a later try may help. */
-  answer(question: SimulatedJobRequest, through?: string): Outcome<string> {
+  /** Retries while the error is retryable, through `through` or any node that is up. */
+  request(request: SimulatedJobRequest, through?: string): Outcome<string> {
     const endMs = this.nowMs + waitMsMax;
     for (;;) {
-      const outcome = this.once(question, through);
+      const outcome = this.requestOnce(request, through);
       const code = outcome === undefined ? 'DEADLINE' : outcome.ok ? undefined : outcome.error.code;
-      const isLater = code !== undefined && later.has(code);
-      if (outcome !== undefined && !isLater) return outcome;
-      assert.ok(this.nowMs < endMs, `nobody answers ${question.verb}: ${code}`);
+      const isRetryable = code !== undefined && retryableCodes.has(code);
+      if (outcome !== undefined && !isRetryable) return outcome;
+      assert.ok(this.nowMs < endMs, `no reply to ${request.verb}: ${code}`);
       this.advance(100);
     }
   }
 
-  /** One try; undefined when nobody answers. */
-  once(question: SimulatedJobRequest, through = this.world.up()[0] as string): Outcome<string> | undefined {
+  /** One attempt; undefined without a reply. */
+  requestOnce(request: SimulatedJobRequest, through = this.world.up()[0] as string): Outcome<string> | undefined {
     let ended: { readonly outcome: Outcome<string> | undefined } | undefined;
-    this.#errands.send(through, question, askMs, (outcome) => {
+    this.#requester.send(through, request, askMs, (outcome) => {
       ended = { outcome };
     });
-    this.until(`an answer to ${question.verb}`, () => ended !== undefined);
+    this.until(`${request.verb} is answered`, () => ended !== undefined);
     return ended?.outcome;
   }
 
   show(job: string): JobView {
-    const shown = this.order('show', { jobId: job }) as JobView;
+    const shown = this.command('show', { jobId: job }) as JobView;
     const { status, totals, error, workflows } = shown;
     const attempts = workflows.map((workflow) => workflow.attempts);
     const view = { job, status, totals, code: error?.code, attempts, requestedMs: this.nowMs };
@@ -221,20 +232,23 @@ export class JobsTestCluster {
   }
 
   result(job: string): Readonly<Record<string, unknown>> {
-    return (this.order('result', { jobId: job }) as { results: Record<string, unknown> }).results;
+    return (this.command('result', { jobId: job }) as { results: Record<string, unknown> }).results;
   }
 
   cancel(job: string): JobStatus {
     this.#observe({ kind: 'cancelRequested', job });
-    return (this.order('cancel', { jobId: job }) as { status: JobStatus }).status;
+    return (this.command('cancel', { jobId: job }) as { status: JobStatus }).status;
   }
 
-  /** Waits until it is over, in that status. */
-  ends(job: string, status: JobStatus): JobView {
+  /** Waits for the end of the job, which must have that status. */
+  untilEnd(job: string, status: JobStatus): JobView {
     let shown = this.show(job);
     const endMs = this.nowMs + waitMsMax;
     while (!isTerminalStatus(shown.status)) {
-      assert.ok(this.nowMs < endMs, `${job} is ${shown.status} for ever\n${this.world.log.last(linesTold).join('\n')}`);
+      assert.ok(
+        this.nowMs < endMs,
+        `${job} is still ${shown.status}\n${this.world.log.last(logLinesShown).join('\n')}`,
+      );
       this.advance(100);
       shown = this.show(job);
     }
@@ -243,11 +257,11 @@ export class JobsTestCluster {
   }
 
   runsOf(job: string): readonly UnitRun[] {
-    return this.began.filter((run) => run.job === job);
+    return this.started.filter((run) => run.job === job);
   }
 
-  /** Every core of every worker that is up is free again. */
-  coresReturn(): void {
+  /** Waits until every core of every running worker is free. */
+  untilCoresFree(): void {
     this.until('all cores are free', () =>
       this.workers.every((name) => {
         const worker = this.world.program(name)?.core?.jobs?.worker;
@@ -256,14 +270,14 @@ export class JobsTestCluster {
     );
   }
 
-  /** A worker, or whoever is named, says that to another node; ends when it was answered or not. */
-  say(from: string, to: string, message: JobMessage): Message | undefined {
+  /** Sends a message from one node to another; returns the reply, undefined without one. */
+  sendMessage(from: string, to: string, message: JobMessage): Message | undefined {
     let answer: { readonly message: Message | undefined } | undefined;
     const { streams } = this.world.program(from) ?? {};
     streams?.request(simulatedAddress(this.world, to), encodeMessage(message), askMs, (outcome) => {
       answer = { message: outcome.ok ? decodeMessage(outcome.value) : undefined };
     });
-    this.until('an answer', () => answer !== undefined);
+    this.until('the message is answered', () => answer !== undefined);
     return answer?.message;
   }
 
@@ -276,17 +290,17 @@ export class JobsTestCluster {
     return this.managers.filter((name) => this.world.program(name)?.core?.control?.leadership.isLeading() === true);
   }
 
-  #observe(seen: Observation): void {
-    if (seen.kind === 'unitStarted') this.began.push({ ...seen, atMs: this.nowMs });
-    if (seen.kind === 'unitActed') this.acted.push({ ...seen, atMs: this.nowMs });
-    if (seen.kind === 'unitEnded') this.ended.push(seen);
+  #observe(observation: Observation): void {
+    if (observation.kind === 'unitStarted') this.started.push({ ...observation, atMs: this.nowMs });
+    if (observation.kind === 'unitActed') this.acted.push({ ...observation, atMs: this.nowMs });
+    if (observation.kind === 'unitEnded') this.ended.push(observation);
     for (const [name, checker] of this.#checkers) {
-      const wrong = checker.observe?.(seen);
-      if (wrong !== undefined) this.#mistake ??= `${name}: ${wrong}`;
+      const wrong = checker.observe?.(observation);
+      if (wrong !== undefined) this.#violation ??= `${name}: ${wrong}`;
     }
   }
 
-  #ruled(streams: Streams, node: string): Streams {
+  #applyRule(streams: Streams, node: string): Streams {
     return {
       ...streams,
       serve: (service) =>
@@ -298,11 +312,11 @@ export class JobsTestCluster {
               ? this.#rule(decodeMessage(copy) as JobMessage, node, from)
               : 'pass';
             if (fate === 'lose') return;
-            const told: typeof reply = (outcome) => {
+            const ruledReply: typeof reply = (outcome) => {
               if (fate === 'late') this.world.timeline.after(lateMs, () => reply(outcome));
-              else if (fate !== 'loseAnswer') reply(outcome);
+              else if (fate !== 'loseReply') reply(outcome);
             };
-            service.request(from, body, remainingMs, told);
+            service.request(from, body, remainingMs, ruledReply);
             if (fate === 'twice') service.request(from, copy, remainingMs, () => undefined);
           },
         }),

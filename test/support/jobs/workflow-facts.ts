@@ -1,4 +1,4 @@
-/** Facts of workflows for tests. Holds no tests itself. */
+/** Facts of workflows for tests: small and valid, with the given changes. */
 import type { BatchFacts, LoadFacts, WorkflowFacts } from '../../../src/jobs/workflow-facts.ts';
 
 const common = {
@@ -15,7 +15,7 @@ export function loadTestFacts(
   return { ...common, name, style: 'load', load: { vus: 10, iterations: 100, steps, ...facts }, ...more };
 }
 
-/** `items: undefined`: only its code knows. */
+/** With `items: undefined` the plan computes them. */
 export function batchTestFacts(
   name: string,
   more: Partial<WorkflowFacts> = {},
