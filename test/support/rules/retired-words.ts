@@ -27,6 +27,7 @@ export const cleanPaths: readonly string[] = [
   'test/browser',
   'test/errors',
   'test/fuzz',
+  'test/fakes',
   'test/golden',
   'test/long',
   'test/mutations',
