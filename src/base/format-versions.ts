@@ -5,7 +5,7 @@
  */
 
 /** All records in a data directory: store, logs, files. */
-export const dataFormat = 2;
+export const dataFormat = 3;
 
 /** Every message between nodes and clients. */
-export const wireFormat = 2;
+export const wireFormat = 3;

@@ -9,12 +9,14 @@ import {
   type RegistryCompare,
   type RegistryOp,
   type RegistryTransaction,
+  type WatchStart,
   registryLimits,
 } from './registry.ts';
+import { isRegistryEpoch } from './registry-epoch.ts';
 
 /** A bound may be a whole key plus the character that `onlyKey` or `withPrefix` appends. */
 const boundBytesMax = registryLimits.keyBytesMax + 4;
-const leasePattern = /^[1-9]\d{0,18}$/;
+const leasePattern = /^(?:[0-9a-f]{16}\.\d{1,9}:)?[1-9]\d{0,18}$/;
 
 /** The first problem of the transaction, or undefined. */
 export function validateTransaction(transaction: RegistryTransaction): RemusterError | undefined {
@@ -76,13 +78,14 @@ export function validateTtl(ttlMs: number): RemusterError | undefined {
 export function validateLease(lease: LeaseId): RemusterError | undefined {
   return typeof lease === 'string' && leasePattern.test(lease)
     ? undefined
-    : badArgument('a lease id must be a decimal number');
+    : badArgument('a lease id must be a decimal number, or an epoch, a colon and a number');
 }
 
-export function validateWatchRevision(revision: number): RemusterError | undefined {
-  return Number.isSafeInteger(revision) && revision >= 1
+export function validateWatchStart({ revision, epoch }: WatchStart): RemusterError | undefined {
+  if (!Number.isSafeInteger(revision) || revision < 1) return badArgument('a watch must start at revision 1 or later');
+  return epoch === undefined || isRegistryEpoch(epoch)
     ? undefined
-    : badArgument('a watch must start at revision 1 or later');
+    : badArgument('the epoch of a watch must be the id of a group, a dot and a number');
 }
 
 /** How many bytes a text takes in UTF-8. */

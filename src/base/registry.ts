@@ -13,8 +13,15 @@ import type { NodeId } from './ids.ts';
 import type { Cancel } from './ports.ts';
 
 declare const leaseIdBrand: unique symbol;
-/** Decimal digits. */
+/** Digits, preceded by the epoch that granted it in a registry of our own: never granted twice, even by a new group. */
 export type LeaseId = string & { readonly [leaseIdBrand]: true };
+
+declare const epochBrand: unique symbol;
+/**
+ * Which history of the data this is: `<group id>.<number of restores>`. Revisions, lease ids and fences are comparable
+ * within one epoch only: a restored registry goes back, and one of a new group starts again.
+ */
+export type RegistryEpoch = string & { readonly [epochBrand]: true };
 
 export type RegistryEntry = {
   readonly key: string;
@@ -60,12 +67,15 @@ export type RegistryOpResult =
 
 export type TransactionResult = {
   readonly succeeded: boolean;
+  readonly epoch: RegistryEpoch;
   /** After this transaction. */
   readonly revision: number;
   readonly results: readonly RegistryOpResult[];
 };
 
 export type RangeResult = {
+  /** What `revision` belongs to. */
+  readonly epoch: RegistryEpoch;
   readonly entries: readonly RegistryEntry[];
   /** More keys follow beyond the limit. */
   readonly more: boolean;
@@ -83,6 +93,12 @@ export type RangeOptions = {
 export type RegistryChange =
   | { readonly kind: 'put'; readonly entry: RegistryEntry }
   | { readonly kind: 'delete'; readonly key: string; readonly modRevision: number };
+
+/**
+ * With the epoch in which the revision was read. After a restore, or with a registry of another group, the watch ends
+ * as compacted: a revision means nothing there. Without an epoch the revision is taken as one of the present epoch.
+ */
+export type WatchStart = { readonly revision: number; readonly epoch?: RegistryEpoch | undefined };
 
 export type WatchEvents = {
   /** Changes in order; all changes of one revision come together. */
@@ -102,8 +118,8 @@ export type Registry = {
   keepAlive(lease: LeaseId, options: WriteOptions, done: Done<{ readonly ttlMs: number }>): void;
   /** Deletes the keys of the lease. Idempotent. */
   revoke(lease: LeaseId, options: WriteOptions, done: Done<void>): void;
-  /** From `fromRevision`, inclusive. Survives the loss of its server; ends by `Cancel` or by compaction. */
-  watch(range: KeyRange, fromRevision: number, events: WatchEvents): Cancel;
+  /** From that revision, inclusive. Survives the loss of its server; ends by `Cancel` or by compaction. */
+  watch(range: KeyRange, from: WatchStart, events: WatchEvents): Cancel;
 };
 
 export type LeadershipView = {

@@ -58,7 +58,7 @@ describe('the catalogue', () => {
 
   test('writes the recorded bytes', () => {
     const expected = [
-      ['02', '0025'],
+      ['03', '0025'],
       ['04', '07'],
       ['0e', '5c', '5b'],
       ['04', '00', '0a', '10', entry.id, '0c', '03', '10', '07', '16', '10', entry.id, '18', '00', '1e', '2d'],

@@ -2,6 +2,7 @@
  * What the registry writes into its log and snapshots besides client requests. Never sent to another node as a message,
  * so not in the catalogue.
  */
+import { groupIdBytes } from '../base/registry-epoch.ts';
 import { createCodec } from './codec/codec.ts';
 import { field, list, optional, record } from './codec/compound.ts';
 import type { ValueOf } from './codec/field-type.ts';
@@ -24,6 +25,7 @@ export const registryRestorePartBytesMax = 1_048_576;
 export const registrySnapshotPartBytes = 262_144;
 export const registrySnapshotPartBytesMax = 64_000_000;
 const itemsMax = 1_000_000;
+const groupIdCharacters = 2 * groupIdBytes;
 
 const registryExpireLease = message({
   kind: 'registryExpireLease',
@@ -33,6 +35,16 @@ const registryExpireLease = message({
   bytesMax: 256,
   doc: 'The leader expires a lease that was not renewed in time; its keys are deleted.',
   fields: { lease: field(1, leaseId, 'Lease id.') },
+});
+
+const registryFound = message({
+  kind: 'registryFound',
+  tag: 96,
+  carrier: 'stream',
+  from: managers,
+  bytesMax: 64,
+  doc: 'The first leader of a group names it; a group that has an id keeps it.',
+  fields: { groupId: field(1, text(groupIdCharacters), 'Random id, in hex digits.') },
 });
 
 const registryRestorePart = message({
@@ -73,6 +85,13 @@ const snapshotReply = record('snapshotReply', {
 export type RegistrySnapshotClient = ValueOf<typeof snapshotClient>;
 export type RegistrySnapshotReply = ValueOf<typeof snapshotReply>;
 
+const snapshotNumbers = record('snapshotNumbers', {
+  groupId: field(1, text(groupIdCharacters), 'Id of the group; empty before the first leader has chosen one.'),
+  restores: field(2, u53, 'Number of restores; with the id of the group the epoch.'),
+  revision: field(3, u53, 'Revision.'),
+  lastLease: field(4, u53, 'Number of the last granted lease.'),
+});
+
 const registrySnapshotPart = message({
   kind: 'registrySnapshotPart',
   tag: 95,
@@ -81,8 +100,6 @@ const registrySnapshotPart = message({
   bytesMax: registrySnapshotPartBytesMax,
   doc: 'A part of the registry state.',
   fields: {
-    revision: field(1, optional(u53), 'In the first part: the revision.'),
-    lastLease: field(2, optional(u53), 'In the first part: the last granted lease.'),
     leases: field(3, list(snapshotLease, itemsMax), 'Leases.'),
     entries: field(4, list(registryEntry, itemsMax), 'Entries by key.'),
     history: field(5, list(registryRevision, itemsMax), 'Recent revisions in order.'),
@@ -90,10 +107,18 @@ const registrySnapshotPart = message({
     answers: field(7, list(snapshotReply, itemsMax), 'Replies that clients may request again.'),
     stagedId: field(8, optional(text(32)), 'Id of the restore in progress.'),
     staged: field(9, optional(bytes(registryRestorePartBytesMax)), 'Received bytes of that restore.'),
+    numbers: field(10, optional(snapshotNumbers), 'In the first part only.'),
   },
 });
 
-const commands = [registryTransact, registryGrant, registryRevoke, registryExpireLease, registryRestorePart] as const;
+const commands = [
+  registryTransact,
+  registryGrant,
+  registryRevoke,
+  registryExpireLease,
+  registryRestorePart,
+  registryFound,
+] as const;
 
 export type RegistryCommand = MessageOf<typeof commands>;
 export type RegistrySnapshotPart = MessageOf<typeof registrySnapshotPart>;

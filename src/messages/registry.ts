@@ -2,13 +2,13 @@
  * Requests of any node to the managers that hold the registry, and their replies. The bytes of a write request are the
  * log command.
  */
-import { type LeaseId, registryLimits } from '../base/registry.ts';
+import { type LeaseId, type RegistryEpoch, registryLimits } from '../base/registry.ts';
 import type { Role } from '../base/ports.ts';
 import { field, list, optional, record } from './codec/compound.ts';
 import type { FieldType, ValueOf } from './codec/field-type.ts';
 import { type MessageOf, message } from './codec/message.ts';
 import { bool, enumOf, stateChanged, u16, u32, u53 } from './codec/numbers.ts';
-import { bytes, nodeId, text } from './codec/strings.ts';
+import { bytes, nodeId, shortInternedText, text } from './codec/strings.ts';
 
 const nodeRoles = ['gate', 'manager', 'worker'] as const satisfies readonly Role[];
 const { keyBytesMax, valueBytesMax, transactionBytesMax, transactionOpsMax, rangeLimitMax } = registryLimits;
@@ -20,7 +20,9 @@ const answerBytesMax = 10_000_000;
 /** Of changes in one revision, and of revisions in one message. */
 const changesMax = 100_000;
 
-export const leaseId = text(19) as FieldType<LeaseId>;
+export const leaseId = text(48) as FieldType<LeaseId>;
+/** The same in every reply. */
+const epoch = shortInternedText(64) as FieldType<RegistryEpoch>;
 const bound = text(boundBytesMax);
 
 export const registryEntry = record('registryEntry', {
@@ -127,6 +129,7 @@ const registryTransactReply = message({
     succeeded: field(1, bool, 'All conditions held.'),
     revision: field(2, u53, 'Revision after the transaction.'),
     results: field(3, list(registryOpResult, transactionOpsMax), 'One result per operation.'),
+    epoch: field(4, epoch, 'Epoch of the revision.'),
   },
 });
 
@@ -194,6 +197,7 @@ const registryRangeReply = message({
     entries: field(1, list(registryEntry, rangeLimitMax), 'Entries by key.'),
     more: field(2, bool, 'More keys follow beyond the limit.'),
     revision: field(3, u53, 'Revision of the read.'),
+    epoch: field(4, epoch, 'Epoch of the revision: group id and number of restores.'),
   },
 });
 
@@ -218,6 +222,7 @@ const registryWatch = message({
     ...range,
     fromRevision: field(3, u53, 'First revision that the sender needs.'),
     waitMs: field(4, u32, 'Time after which the receiver replies without changes.'),
+    epoch: field(5, optional(epoch), 'Epoch of that revision; if it has ended, the watch ends as compacted.'),
   },
 });
 

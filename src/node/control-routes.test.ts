@@ -191,7 +191,9 @@ test('a watch sends its first revision and each change, and stops with its reade
   scene.advance(1_000);
   const changes = (events: readonly ServerSentEvent[]): unknown[] =>
     events.flatMap(({ data }) => ((data as Fields)['changes'] ?? []) as readonly Fields[]).map(({ key }) => key);
-  assert.deepEqual(now.told[0], { event: 'from', data: { from: Number(revision) + 1 } });
+  const { epoch } = (now.told[0]?.data ?? {}) as Fields;
+  assert.match(String(epoch), /^[0-9a-f]{16}\.0$/);
+  assert.deepEqual(now.told[0], { event: 'from', data: { from: Number(revision) + 1, epoch } });
   assert.deepEqual(changes(now.told), ['/w/b']);
   assert.deepEqual(changes(since.told), ['/w/a', '/w/b', '/w/c']);
   since.stop();

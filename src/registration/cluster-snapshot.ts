@@ -12,6 +12,7 @@ import {
   type TransactionResult,
   onlyKey,
   registryLimits,
+  type RegistryEpoch,
 } from '../base/registry.ts';
 import { clusterKey, keyRanges, parseClusterKey } from '../registry/cluster-keys.ts';
 import {
@@ -29,6 +30,7 @@ export type StoredRecord<Record> = { readonly entry: RegistryEntry; readonly rec
 export type ClusterSnapshot = {
   /** A watch from the next revision misses nothing. */
   readonly revision: number;
+  readonly registryEpoch: RegistryEpoch;
   readonly registration: StoredRecord<RegistrationRecord> | undefined;
   readonly state: StoredRecord<NodeStateRecord> | undefined;
   readonly epoch: StoredRecord<EpochRecord> | undefined;
@@ -42,6 +44,7 @@ export type ClusterSnapshot = {
 type Environment = Pick<ClusterSnapshot, 'term' | 'wallMs'>;
 type RawSnapshot = {
   readonly revision: number;
+  readonly registryEpoch: RegistryEpoch;
   readonly registrations: readonly RegistryEntry[];
   readonly state: RegistryEntry | undefined;
   readonly epoch: RegistryEntry | undefined;
@@ -68,6 +71,7 @@ export function readClusterSnapshot(
     const [registrations, state, epoch, registration] = outcome.value.results.map(entriesOf);
     const found = {
       revision: outcome.value.revision,
+      registryEpoch: outcome.value.epoch,
       registrations: [...(registrations ?? []), ...(registration ?? [])],
       state: state?.[0],
       epoch: epoch?.[0],
@@ -85,6 +89,7 @@ function snapshotOf(self: NodeId, found: RawSnapshot, environment: Environment):
   return {
     ...environment,
     revision: found.revision,
+    registryEpoch: found.registryEpoch,
     registration: registration && { entry: registration, record: readRegistration(registration.value) },
     state: state && { entry: state, record: readNodeState(state.value) },
     epoch: found.epoch && { entry: found.epoch, record: readEpoch(found.epoch.value) },

@@ -6,7 +6,14 @@ import type { Done, RemusterError } from '../base/errors.ts';
 import { Loop, noStore } from '../base/runtime/loop.ts';
 import type { Cancel, Clock, Identity } from '../base/ports.ts';
 import type { Random } from '../base/random.ts';
-import { type LeaseId, type Leadership, type Registry, type WatchEvents, onlyKey } from '../base/registry.ts';
+import {
+  type LeaseId,
+  type Leadership,
+  type Registry,
+  type WatchEvents,
+  onlyKey,
+  type WatchStart,
+} from '../base/registry.ts';
 import { clusterKey } from '../registry/cluster-keys.ts';
 import type {
   RegistrationEffect,
@@ -118,7 +125,7 @@ export class RegistrationHost {
       case 'reconcile':
         return this.#hooks.reconcile((outcome) => this.#loop.feed({ kind: 'reconciled', call: effect.call, outcome }));
       case 'watch':
-        return this.#watch(effect.watch, effect.fromRevision);
+        return this.#watch(effect.watch, effect.start);
       case 'unwatch':
         return this.#unwatch();
       case 'event':
@@ -154,7 +161,7 @@ export class RegistrationHost {
     );
   }
 
-  #watch(watch: number, fromRevision: number): void {
+  #watch(watch: number, start: WatchStart): void {
     this.#unwatch();
     const { id: node } = this.#identity;
     const events: WatchEvents = {
@@ -162,7 +169,7 @@ export class RegistrationHost {
       compacted: () => this.#loop.feed({ kind: 'compacted', watch }),
     };
     const keys = [clusterKey({ kind: 'state', node }), clusterKey({ kind: 'registration', node })];
-    this.#watches = keys.map((key) => this.#ports.registry.watch(onlyKey(key), fromRevision, events));
+    this.#watches = keys.map((key) => this.#ports.registry.watch(onlyKey(key), start, events));
   }
 
   #unwatch(): void {

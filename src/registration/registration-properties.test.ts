@@ -22,17 +22,21 @@ class LateReturnChecker {
   constructor(cluster: RegistrationTestCluster, seed: string) {
     this.#cluster = cluster;
     this.#seed = seed;
-    cluster.registry.watch(keyRanges.registrations, 1, {
-      changed: (changes) => {
-        for (const change of changes) {
-          const key = parseClusterKey(change.kind === 'put' ? change.entry.key : change.key);
-          assert.ok(key?.kind === 'registration');
-          if (change.kind === 'delete') this.#onEnd(key.node);
-          else if (change.entry.version === 1) this.#onStart(key.node, change.entry.createRevision);
-        }
+    cluster.registry.watch(
+      keyRanges.registrations,
+      { revision: 1 },
+      {
+        changed: (changes) => {
+          for (const change of changes) {
+            const key = parseClusterKey(change.kind === 'put' ? change.entry.key : change.key);
+            assert.ok(key?.kind === 'registration');
+            if (change.kind === 'delete') this.#onEnd(key.node);
+            else if (change.entry.version === 1) this.#onStart(key.node, change.entry.createRevision);
+          }
+        },
+        compacted: () => assert.fail('the history is long enough'),
       },
-      compacted: () => assert.fail('the history is long enough'),
-    });
+    );
   }
 
   #onEnd(node: NodeId): void {

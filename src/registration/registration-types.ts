@@ -2,7 +2,7 @@
 import type { Outcome, RemusterError } from '../base/errors.ts';
 import type { NodeId } from '../base/ids.ts';
 import type { Schedule } from '../base/runtime/loop.ts';
-import type { LeaseId, RegistryChange, RegistryTransaction, TransactionResult } from '../base/registry.ts';
+import type { LeaseId, RegistryChange, RegistryTransaction, TransactionResult, WatchStart } from '../base/registry.ts';
 import type { NodeMode, StateReason } from './node-modes.ts';
 import type { ClusterSnapshot } from './cluster-snapshot.ts';
 
@@ -52,7 +52,7 @@ export type RegistrationEffect =
   /** Compare what this node holds with the registry, before it becomes active. */
   | ({ readonly kind: 'reconcile' } & Call)
   /** Watch the own state and registration; replaces earlier watches. */
-  | { readonly kind: 'watch'; readonly watch: number; readonly fromRevision: number }
+  | { readonly kind: 'watch'; readonly watch: number; readonly start: WatchStart }
   | { readonly kind: 'unwatch' }
   | { readonly kind: 'event'; readonly event: RegistrationEvent }
   | { readonly kind: 'left'; readonly outcome: Outcome<void> }

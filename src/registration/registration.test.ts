@@ -230,7 +230,7 @@ describe('an absence longer than the TTL', () => {
     const revision = cluster.registry.keyspace.range(keyRanges.nodeDirectory, 1).revision;
     const cancel = cluster.registry.watch(
       onlyKey(clusterKey({ kind: 'registration', node: cluster.node('c').id })),
-      revision + 1,
+      { revision: revision + 1 },
       {
         changed: () => statuses.add(cluster.statusOf('c')),
         compacted: () => {},

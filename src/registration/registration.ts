@@ -282,7 +282,8 @@ export class Registration implements Machine<Input, Effect> {
     this.#lostReported = false;
     this.#ready = this.#state !== undefined && canServeIn(this.#state.record.mode);
     this.#watch += 1;
-    this.#outbox.push({ kind: 'watch', watch: this.#watch, fromRevision: snapshot.revision + 1 });
+    const start = { revision: snapshot.revision + 1, epoch: snapshot.registryEpoch };
+    this.#outbox.push({ kind: 'watch', watch: this.#watch, start });
     this.#maintenance.termSeen(snapshot.term);
     this.#maintain();
   }

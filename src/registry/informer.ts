@@ -4,7 +4,7 @@
  * sees a key at an older revision than before.
  */
 import type { Cancel, Clock } from '../base/ports.ts';
-import type { KeyRange, RegistryChange, RegistryEntry, Registry } from '../base/registry.ts';
+import type { KeyRange, RegistryChange, RegistryEntry, RegistryEpoch, Registry } from '../base/registry.ts';
 
 export type InformerEvents = {
   /** All entries at `revision` or later. A key that is not among them does not exist. */
@@ -12,7 +12,7 @@ export type InformerEvents = {
   changed(changes: readonly RegistryChange[], revision: number): void;
 };
 
-type Page = { readonly lastKey: string; readonly revision: number };
+type Page = { readonly lastKey: string; readonly epoch: RegistryEpoch; readonly revision: number };
 
 const pageEntries = 1_000;
 const timeoutMs = 5_000;
@@ -64,28 +64,35 @@ class Informer {
         this.#cancel = this.#clock.schedule(retryDelayMs, () => this.load());
         return;
       }
-      const { more, revision } = outcome.value;
+      const { epoch, more, revision } = outcome.value;
+      // A restore between two pages: what was listed before it is gone.
+      if (epoch !== (this.#pages[0]?.epoch ?? epoch)) return this.load();
       const last = outcome.value.entries.at(-1);
       const isLast = !more || last === undefined;
       entries.push(...outcome.value.entries);
-      this.#pages.push({ lastKey: isLast ? this.#range.to : last.key, revision });
+      this.#pages.push({ lastKey: isLast ? this.#range.to : last.key, epoch, revision });
       if (isLast) this.#watch(entries);
       else this.#loadPage(`${last.key}\0`, entries);
     });
   }
 
   #watch(entries: readonly RegistryEntry[]): void {
-    const since = this.#pages[0]?.revision ?? 0;
+    const [first] = this.#pages;
+    const since = first?.revision ?? 0;
     this.#events.loaded(entries, since);
     if (this.#stopped) return;
-    this.#cancel = this.#registry.watch(this.#range, since + 1, {
-      changed: (changes, revision) => {
-        if (!this.#stopped) this.#events.changed(this.#unseen(changes, revision), revision);
+    this.#cancel = this.#registry.watch(
+      this.#range,
+      { revision: since + 1, epoch: first?.epoch },
+      {
+        changed: (changes, revision) => {
+          if (!this.#stopped) this.#events.changed(this.#unseen(changes, revision), revision);
+        },
+        compacted: () => {
+          if (!this.#stopped) this.load();
+        },
       },
-      compacted: () => {
-        if (!this.#stopped) this.load();
-      },
-    });
+    );
   }
 
   #unseen(changes: readonly RegistryChange[], revision: number): readonly RegistryChange[] {

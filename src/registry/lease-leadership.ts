@@ -25,6 +25,7 @@ import {
   type RegistryEntry,
   type TransactionResult,
   onlyKey,
+  type RegistryEpoch,
 } from '../base/registry.ts';
 
 export type LeaseLeadershipOptions = {
@@ -67,6 +68,8 @@ class Candidate implements LeaseLeadership {
   readonly #retryDelayMs: number;
   readonly #listeners = new Set<LeadershipEvents>();
   readonly #range;
+  /** Of the revisions that this node has read. */
+  #epoch: RegistryEpoch | undefined;
   /** Number of the current attempt; replies to requests of an earlier one are ignored. */
   #attempt = 0;
   #held: HeldLease | undefined;
@@ -120,7 +123,8 @@ class Candidate implements LeaseLeadership {
     this.#options.registry.range(this.#range, { limit: 1 }, (outcome: Outcome<RangeResult>) => {
       if (attempt !== this.#attempt) return;
       if (!outcome.ok) return this.#schedule(this.#retryDelayMs, () => this.readLeader());
-      const { entries, revision } = outcome.value;
+      const { entries, epoch, revision } = outcome.value;
+      this.#epoch = epoch;
       this.#onLeaderKey(entries[0], revision);
     });
   }
@@ -130,13 +134,17 @@ class Candidate implements LeaseLeadership {
     this.#startAttempt();
     this.#updateView(entry === undefined ? { ...noLeader, term: this.#view.term } : viewOf(entry));
     if (entry === undefined && this.#options.candidate !== false) return this.#campaignWhenAllowed();
-    this.#endWatch = this.#options.registry.watch(this.#range, revision + 1, {
-      changed: (changes, at) => {
-        const last = changes.at(-1);
-        this.#onLeaderKey(last?.kind === 'put' ? last.entry : undefined, at);
+    this.#endWatch = this.#options.registry.watch(
+      this.#range,
+      { revision: revision + 1, epoch: this.#epoch },
+      {
+        changed: (changes, at) => {
+          const last = changes.at(-1);
+          this.#onLeaderKey(last?.kind === 'put' ? last.entry : undefined, at);
+        },
+        compacted: () => this.readLeader(),
       },
-      compacted: () => this.readLeader(),
-    });
+    );
   }
 
   #campaignWhenAllowed(): void {
@@ -187,10 +195,14 @@ class Candidate implements LeaseLeadership {
     this.#held = held;
     this.#isLeading = true;
     this.#view = { leader: this.#options.identity, term: revision, fence };
-    this.#endWatch = this.#options.registry.watch(this.#range, revision + 1, {
-      changed: () => this.#lose('the key was taken away'),
-      compacted: () => this.#lose('the history of the key was compacted'),
-    });
+    this.#endWatch = this.#options.registry.watch(
+      this.#range,
+      { revision: revision + 1, epoch: this.#epoch },
+      {
+        changed: () => this.#lose('the key was taken away'),
+        compacted: () => this.#lose('the history of the key was compacted'),
+      },
+    );
     this.#scheduleSafeEnd(held);
     this.#renewAt(held, held.safeUntilMs - held.ttlMs * (safeRatio - renewRatio));
     this.#notify((events) => events.elected?.(fence));

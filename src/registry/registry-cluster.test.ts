@@ -88,7 +88,7 @@ describe('the registry client on the leader', () => {
     for (const bytes of values) bytes.fill(0xee);
     cluster.run(1_000);
     const results = sizes.map(() => ({ kind: 'put' }));
-    assert.deepEqual(outcome, { ok: true, value: { succeeded: true, revision: 1, results } });
+    assert.deepEqual(outcome, { ok: true, value: { succeeded: true, epoch: '.0', revision: 1, results } });
     for (const { replica } of cluster.managers) {
       const { entries } = replica.keyspace.range(withPrefix('k'), 100);
       const isSame = entries.map((entry, i) => Buffer.from(entry.value).equals(filled(sizes[i] ?? 0)));
@@ -128,10 +128,14 @@ describe('a registry of several managers', () => {
     cluster.lead(cluster.managers[2]);
     const client = clientOf(cluster);
     const written = untilEnded<TransactionResult>(cluster, (done) => client.transact(put('a'), {}, done));
-    assert.deepEqual(written, { ok: true, value: { succeeded: true, revision: 1, results: [{ kind: 'put' }] } });
+    assert.deepEqual(written, {
+      ok: true,
+      value: { succeeded: true, epoch: '.0', revision: 1, results: [{ kind: 'put' }] },
+    });
     const read = untilEnded<RangeResult>(cluster, (done) => client.range(onlyKey('a'), {}, done));
     assert.ok(read.ok);
     assert.deepEqual(read.value, {
+      epoch: '.0',
       entries: [{ key: 'a', value: value('a'), createRevision: 1, modRevision: 1, version: 1, lease: undefined }],
       more: false,
       revision: 1,
@@ -203,7 +207,10 @@ describe('a registry of several managers', () => {
     first.kill();
     cluster.lead(second);
     cluster.run(5_000);
-    assert.deepEqual(outcome, { ok: true, value: { succeeded: true, revision: 1, results: [{ kind: 'put' }] } });
+    assert.deepEqual(outcome, {
+      ok: true,
+      value: { succeeded: true, epoch: '.0', revision: 1, results: [{ kind: 'put' }] },
+    });
     assert.equal(cluster.log.length, 2, 'the client has resent it');
     assert.equal(second.replica.keyspace.range(onlyKey('a'), 1).entries[0]?.version, 1);
   });
@@ -255,10 +262,14 @@ describe('a registry of several managers', () => {
       cluster.lead(cluster.managers[0]);
       injectFaults(cluster, random.fork('faults'), 5_000);
       const seen: string[] = [];
-      watcher.watch(withPrefix('even/'), 1, {
-        changed: (changes, revision) => seen.push(`${revision} ${changes.map((one) => one.kind).join()}`),
-        compacted: () => assert.fail('nothing was compacted'),
-      });
+      watcher.watch(
+        withPrefix('even/'),
+        { revision: 1 },
+        {
+          changed: (changes, revision) => seen.push(`${revision} ${changes.map((one) => one.kind).join()}`),
+          compacted: () => assert.fail('nothing was compacted'),
+        },
+      );
       for (let i = 0; i < 200; i++)
         cluster.timeline.after(random.between(0, 5_000), () =>
           writer.transact(put(i % 2 === 0 ? `even/${i % 10}` : 'odd'), {}, () => {}),
@@ -369,10 +380,10 @@ describe('a registry client', () => {
     cluster.run(1_000);
     assert.deepEqual(endings, ['CAPACITY', 'ok', 'ok']);
     const events = { changed: () => {}, compacted: () => {} };
-    const cancel = client.watch(withPrefix(''), 1, events);
-    assert.throws(() => client.watch(withPrefix(''), 1, events), /at most 1/);
+    const cancel = client.watch(withPrefix(''), { revision: 1 }, events);
+    assert.throws(() => client.watch(withPrefix(''), { revision: 1 }, events), /at most 1/);
     cancel();
-    client.watch(withPrefix(''), 1, events);
+    client.watch(withPrefix(''), { revision: 1 }, events);
     client.close();
   });
 

@@ -59,13 +59,13 @@ export function transactionFromWire({ compare, then, otherwise }: WireTransactio
   return { compare: compare.map(compareFromWire), then: then.map(opFromWire), otherwise: otherwise.map(opFromWire) };
 }
 
-export function resultToMessage({ succeeded, revision, results }: TransactionResult): RegistryWriteResult {
-  return { kind: 'registryTransactReply', succeeded, revision, results: results.map(resultToWire) };
+export function resultToMessage({ succeeded, epoch, revision, results }: TransactionResult): RegistryWriteResult {
+  return { kind: 'registryTransactReply', succeeded, epoch, revision, results: results.map(resultToWire) };
 }
 
 export function resultFromMessage(message: RegistryMessageOf<'registryTransactReply'>): TransactionResult {
-  const { succeeded, revision, results } = message;
-  return { succeeded, revision, results: results.map(resultFromWire) };
+  const { succeeded, epoch, revision, results } = message;
+  return { succeeded, epoch, revision, results: results.map(resultFromWire) };
 }
 
 export function revisionToWire({ revision, changes }: RevisionChanges): WireRevision {

@@ -148,10 +148,14 @@ describe('a registry on consensus', () => {
       timeline.runUntil(3_000);
       const results = new Map<string, string>();
       const seen: number[] = [];
-      world.program('w2')?.client.watch(withPrefix('op/'), 1, {
-        changed: (_changes, revision) => seen.push(revision),
-        compacted: () => assert.fail('history is long enough'),
-      });
+      world.program('w2')?.client.watch(
+        withPrefix('op/'),
+        { revision: 1 },
+        {
+          changed: (_changes, revision) => seen.push(revision),
+          compacted: () => assert.fail('history is long enough'),
+        },
+      );
       for (let i = 0; i < 400; i++)
         timeline.after(random.between(0, 12_000), () =>
           world
@@ -219,10 +223,14 @@ describe('the registry client of a manager', () => {
     timeline.runUntil(3_000);
     const follower = ['m1', 'm2', 'm3'].find((name) => name !== leaderOf(world)) ?? assert.fail();
     const seen: number[] = [];
-    world.program(follower)?.client.watch(withPrefix(''), 1, {
-      changed: (_changes, revision) => seen.push(revision),
-      compacted: () => assert.fail('history is long enough'),
-    });
+    world.program(follower)?.client.watch(
+      withPrefix(''),
+      { revision: 1 },
+      {
+        changed: (_changes, revision) => seen.push(revision),
+        compacted: () => assert.fail('history is long enough'),
+      },
+    );
     const write = (): void => world.program('w1')?.client.transact(put('a'), {}, () => {});
     write();
     timeline.runUntil(4_000);

@@ -32,17 +32,21 @@ export class FakePlacer {
     this.#cluster = cluster;
     this.#pool = pool;
     this.#copies = copies;
-    cluster.registry.watch(keyRanges.containers, 1, {
-      changed: (changes) => {
-        for (const change of changes) {
-          const key = parseClusterKey(change.kind === 'put' ? change.entry.key : change.key);
-          if (key?.kind !== 'container' || key.pool !== pool) continue;
-          if (change.kind === 'delete') this.#seen.delete(key.container);
-          else this.#onRecord(key.container, readContainer(change.entry.value), change.entry.modRevision);
-        }
+    cluster.registry.watch(
+      keyRanges.containers,
+      { revision: 1 },
+      {
+        changed: (changes) => {
+          for (const change of changes) {
+            const key = parseClusterKey(change.kind === 'put' ? change.entry.key : change.key);
+            if (key?.kind !== 'container' || key.pool !== pool) continue;
+            if (change.kind === 'delete') this.#seen.delete(key.container);
+            else this.#onRecord(key.container, readContainer(change.entry.value), change.entry.modRevision);
+          }
+        },
+        compacted: () => assert.fail('the history is too short for this test'),
       },
-      compacted: () => assert.fail('the history is too short for this test'),
-    });
+    );
   }
 
   /** Creates served containers, owned by these nodes in turn, with replicas on the next nodes. */

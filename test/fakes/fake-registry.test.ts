@@ -64,10 +64,14 @@ describe('the fake registry', () => {
     const registry = fakeRegistry({ clock });
     const connection = registry.connect();
     const seen: string[] = [];
-    connection.watch(onlyKey('a'), 1, {
-      changed: (changes, revision) => seen.push(`${revision}:${changes.map(({ kind }) => kind).join()}`),
-      compacted: (oldest) => seen.push(`compacted ${oldest}`),
-    });
+    connection.watch(
+      onlyKey('a'),
+      { revision: 1 },
+      {
+        changed: (changes, revision) => seen.push(`${revision}:${changes.map(({ kind }) => kind).join()}`),
+        compacted: (oldest) => seen.push(`compacted ${oldest}`),
+      },
+    );
     const endings: string[] = [];
     connection.interrupt('NO_QUORUM');
     connection.transact(put('b'), {}, ending(endings));
@@ -101,10 +105,10 @@ describe('the fake registry', () => {
       changed: () => seen.push('changed'),
       compacted: (oldest: number) => seen.push(`compacted ${oldest}`),
     };
-    registry.watch(withPrefix(''), 1, events);
-    registry.watch(withPrefix(''), 3, events)();
+    registry.watch(withPrefix(''), { revision: 1 }, events);
+    registry.watch(withPrefix(''), { revision: 3 }, events)();
     timeline.runUntil(1);
     assert.deepEqual(seen, ['compacted 3']);
-    assert.throws(() => registry.watch(withPrefix(''), 0, events), /revision 1/);
+    assert.throws(() => registry.watch(withPrefix(''), { revision: 0 }, events), /revision 1/);
   });
 });

@@ -12,15 +12,11 @@ import {
   type RegistryOp,
   type RegistryTransaction,
   type WatchEvents,
+  type WatchStart,
   type WriteOptions,
   registryLimits,
 } from '../../src/base/registry.ts';
-import {
-  validateLease,
-  validateLimit,
-  validateRange,
-  validateWatchRevision,
-} from '../../src/base/registry-validation.ts';
+import { validateLease, validateLimit, validateRange, validateWatchStart } from '../../src/base/registry-validation.ts';
 import { Keyspace, type KeyspaceLimits } from '../../src/registry/keyspace/keyspace.ts';
 import { LeaseClock } from '../../src/registry/keyspace/lease-clock.ts';
 
@@ -168,10 +164,10 @@ class FakeConnection implements FakeRegistry {
     });
   }
 
-  watch(range: KeyRange, fromRevision: number, events: WatchEvents): Cancel {
-    const fault = validateRange(range) ?? validateWatchRevision(fromRevision);
+  watch(range: KeyRange, start: WatchStart, events: WatchEvents): Cancel {
+    const fault = validateRange(range) ?? validateWatchStart(start);
     if (fault !== undefined) throw fault;
-    const watcher: Watcher = { range, next: fromRevision, events };
+    const watcher: Watcher = { range, next: start.revision, events };
     this.#watchers.add(watcher);
     this.#scheduleNotify();
     return () => this.#watchers.delete(watcher);

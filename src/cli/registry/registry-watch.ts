@@ -17,8 +17,12 @@ type Change =
       })
   | { readonly kind: 'delete'; readonly key: string; readonly modRevision: number };
 
+/** Where to resume, with the epoch in which the revision was read: nothing of another epoch is printed as its sequel. */
+type Resume = { readonly from: number | undefined; readonly epoch?: string | undefined };
+
 type WatchEvent = {
   readonly from?: number;
+  readonly epoch?: string;
   readonly revision?: number;
   readonly changes?: readonly Change[];
   readonly compacted?: { readonly oldestRevision: number };
@@ -34,7 +38,7 @@ export async function registryWatchCommand(
   format: OutputFormat,
 ): Promise<number> {
   const target = await resolveTarget(flags);
-  let next = flags.from;
+  let next: Resume = { from: flags.from };
   for (let failures = 0; ; failures++) {
     try {
       for await (const event of readEvents(target, pathOf(prefix, next))) {
@@ -43,7 +47,7 @@ export async function registryWatchCommand(
       }
     } catch (error) {
       // The first attempt fails at a wrong address; a later one may fail because the node restarts.
-      const isLost = isRemusterError(error, 'UNREACHABLE') && next !== undefined && next !== flags.from;
+      const isLost = isRemusterError(error, 'UNREACHABLE') && next.from !== undefined && next.from !== flags.from;
       if (!isLost || failures >= reconnectsMax) throw error;
     }
     printNotice('the node closed the watch: reconnecting');
@@ -51,32 +55,29 @@ export async function registryWatchCommand(
   }
 }
 
-function pathOf(prefix: string, from: number | undefined): string {
-  return withQuery('/v1/registry/watch', { prefix, ...(from === undefined ? {} : { from: String(from) }) });
+function pathOf(prefix: string, { from, epoch }: Resume): string {
+  const start = { ...(from === undefined ? {} : { from: String(from) }), ...(epoch === undefined ? {} : { epoch }) };
+  return withQuery('/v1/registry/watch', { prefix, ...start });
 }
 
-/** Prints an event; returns the revision from which to resume. */
-function follow(
-  event: WatchEvent,
-  target: ClusterTarget,
-  next: number | undefined,
-  format: OutputFormat,
-): number | undefined {
+/** Prints an event; returns where to resume. */
+function follow(event: WatchEvent, target: ClusterTarget, next: Resume, format: OutputFormat): Resume {
   if (event.failed !== undefined) throw new RemusterError(parseErrorCode(event.failed.code), event.failed.message);
   if (event.compacted !== undefined) {
     const { oldestRevision } = event.compacted;
     throw new RemusterError(
       'PRECONDITION',
-      `the revisions before ${oldestRevision} were compacted: list the keys, then watch with --from ${oldestRevision}`,
+      `the revisions before ${oldestRevision} were compacted, or the registry was restored: list the keys, then ` +
+        `watch with --from ${oldestRevision}`,
     );
   }
   if (event.from !== undefined) {
-    if (next === undefined) printNotice(`watching the registry at ${target.addr} from revision ${event.from} on`);
-    return event.from;
+    if (next.from === undefined) printNotice(`watching the registry at ${target.addr} from revision ${event.from} on`);
+    return { from: event.from, epoch: event.epoch };
   }
   if (event.revision === undefined) return next;
   for (const change of event.changes ?? []) printData(lineOf(change, event.revision, format));
-  return event.revision + 1;
+  return { from: event.revision + 1, epoch: next.epoch };
 }
 
 function lineOf(change: Change, revision: number, format: OutputFormat): string {

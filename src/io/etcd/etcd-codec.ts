@@ -3,7 +3,15 @@
  * range of a caller contains.
  */
 import { assert } from '../../base/assert.ts';
-import type { KeyRange, LeaseId, RegistryChange, RegistryCompare, RegistryEntry } from '../../base/registry.ts';
+import type {
+  KeyRange,
+  LeaseId,
+  RegistryChange,
+  RegistryCompare,
+  RegistryEntry,
+  RegistryEpoch,
+} from '../../base/registry.ts';
+import { groupIdBytes, registryEpoch } from '../../base/registry-epoch.ts';
 import { utf8SortKey } from '../../base/registry-validation.ts';
 
 export type EtcdWireRange = { readonly key: string; readonly range_end?: string };
@@ -79,6 +87,18 @@ export class EtcdCodec {
 }
 
 /** The revision of the key space, from the header of any reply. */
+/** The epoch is the id of the etcd cluster: a restore of etcd into a new cluster has another one. */
+export function headerOf(body: Readonly<Record<string, unknown>>): {
+  readonly epoch: RegistryEpoch;
+  readonly revision: number;
+} {
+  const { cluster_id: id } = (body['header'] ?? {}) as { cluster_id?: unknown };
+  const group = BigInt(typeof id === 'string' ? id : 0)
+    .toString(16)
+    .padStart(2 * groupIdBytes, '0');
+  return { epoch: registryEpoch(group, 0), revision: headerRevision(body) };
+}
+
 export function headerRevision(body: Readonly<Record<string, unknown>>): number {
   return wireNumber((body['header'] as { revision?: unknown } | undefined)?.revision);
 }

@@ -11,13 +11,14 @@ import {
   type RangeOptions,
   type RangeResult,
   type Registry,
+  type WatchStart,
   registryLimits,
 } from '../../base/registry.ts';
 import {
   validateLease,
   validateLimit,
   validateRange,
-  validateWatchRevision,
+  validateWatchStart,
   validateTransaction,
   validateTtl,
 } from '../../base/registry-validation.ts';
@@ -26,7 +27,7 @@ import { decodeRange } from './transaction-tree.ts';
 import { type EtcdBody, EtcdClient } from './etcd-client.ts';
 import type { EtcdOptions } from './etcd-options.ts';
 import { EtcdWatch } from './etcd-watch.ts';
-import { EtcdCodec, wireNumber, headerRevision } from './etcd-codec.ts';
+import { EtcdCodec, wireNumber, headerOf } from './etcd-codec.ts';
 import { IdempotentTransactions } from './idempotent-transaction.ts';
 import { EtcdDedupLease, EtcdDedupSlots, newLeaseId } from './dedup-slots.ts';
 
@@ -64,7 +65,7 @@ export function etcdRegistry(options: EtcdOptions): EtcdRegistry {
       calls.run(validateLease(lease), timeoutMs, done, (deadlineMs) => keepAlive(client, lease, deadlineMs)),
     revoke: (lease, { timeoutMs }, done) =>
       calls.run(validateLease(lease), timeoutMs, done, (deadlineMs) => revoke(client, lease, deadlineMs)),
-    watch: (range, fromRevision, events) => watches.start(range, fromRevision, events),
+    watch: (range, start, events) => watches.start(range, start, events),
     close: () => {
       watches.close();
       client.close();
@@ -120,8 +121,8 @@ class EtcdWatches {
     this.#options = options;
   }
 
-  start(range: KeyRange, fromRevision: number, events: Parameters<Registry['watch']>[2]): Cancel {
-    const invalid = validateRange(range) ?? validateWatchRevision(fromRevision);
+  start(range: KeyRange, start: WatchStart, events: Parameters<Registry['watch']>[2]): Cancel {
+    const invalid = validateRange(range) ?? validateWatchStart(start);
     if (invalid !== undefined) throw invalid;
     const { watchesMax } = this.#client.limits;
     if (this.#open.size >= watchesMax)
@@ -129,7 +130,7 @@ class EtcdWatches {
     const onDisconnect = (reason: string): void => this.#options.log?.('warn', 'etcd.watch-broke', { reason });
     const onEnd = (): void => void this.#open.delete(watch);
     const context = { client: this.#client, codec: this.#codec, range, events, onDisconnect, onEnd };
-    const watch = new EtcdWatch(context, fromRevision);
+    const watch = new EtcdWatch(context, start);
     this.#open.add(watch);
     void watch.run();
     return () => watch.cancel();
@@ -152,7 +153,7 @@ async function readRange(client: EtcdClient, codec: EtcdCodec, request: RangeReq
   const { range, limit, stale, deadlineMs } = request;
   const body = (): EtcdBody => ({ ...codec.range(range), limit: String(limit), serializable: stale });
   const reply = await client.call({ path: '/v3/kv/range', needsLeader: !stale, isWrite: false, body, deadlineMs });
-  if (reply.kind === 'value') return { ...decodeRange(codec, reply.body), revision: headerRevision(reply.body) };
+  if (reply.kind === 'value') return { ...decodeRange(codec, reply.body), ...headerOf(reply.body) };
   if (reply.error.code !== 'TOO_LARGE' || limit === 1) throw reply.error;
   return await readRange(client, codec, { ...request, limit: Math.ceil(limit / 8) });
 }

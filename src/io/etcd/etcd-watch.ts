@@ -3,9 +3,9 @@
  * Probes its endpoint, because the connections of a stopped process stay open. Ends only by cancel or compaction.
  */
 import type { Cancel } from '../../base/ports.ts';
-import type { KeyRange, RegistryChange, WatchEvents } from '../../base/registry.ts';
+import type { KeyRange, RegistryChange, RegistryEpoch, WatchEvents, WatchStart } from '../../base/registry.ts';
 import type { EtcdClient } from './etcd-client.ts';
-import { type EtcdCodec, type EtcdWireEvent, wireNumber, headerRevision } from './etcd-codec.ts';
+import { type EtcdCodec, type EtcdWireEvent, wireNumber, headerOf } from './etcd-codec.ts';
 import { etcdErrorIn } from './etcd-outcome.ts';
 
 type WireWatch = {
@@ -31,6 +31,7 @@ type WatchContext = {
 
 export class EtcdWatch {
   readonly #context: WatchContext;
+  readonly #epoch: RegistryEpoch | undefined;
   /** All changes before this revision were delivered. */
   #nextRevision: number;
   /** Changes of one revision, until it is complete. */
@@ -38,9 +39,10 @@ export class EtcdWatch {
   #isOpen = true;
   #disconnect: Cancel = () => undefined;
 
-  constructor(context: WatchContext, fromRevision: number) {
+  constructor(context: WatchContext, { revision, epoch }: WatchStart) {
     this.#context = context;
-    this.#nextRevision = fromRevision;
+    this.#nextRevision = revision;
+    this.#epoch = epoch;
   }
 
   /** Resolves when the watch has ended. */
@@ -112,10 +114,13 @@ export class EtcdWatch {
     const error = etcdErrorIn(wire);
     if (error !== undefined) return error.text;
     const result = ((wire as { result?: unknown }).result ?? {}) as WireWatch;
-    if (wireNumber(result.compact_revision) > 0) this.#onCompacted(wireNumber(result.compact_revision) + 1);
+    const { epoch } = headerOf({ header: result.header });
+    // Another etcd cluster answers at this endpoint: the revisions of the first one mean nothing there.
+    if (result.created === true && this.#epoch !== undefined && epoch !== this.#epoch) this.#onCompacted(1);
+    else if (wireNumber(result.compact_revision) > 0) this.#onCompacted(wireNumber(result.compact_revision) + 1);
     else if (result.canceled === true) return result.cancel_reason ?? 'etcd cancelled the watch';
     else if (result.events !== undefined) this.#onEvents(result.events, result.fragment === true);
-    else if (result.created !== true) this.#onProgress(headerRevision({ header: result.header }));
+    else if (result.created !== true) this.#onProgress(headerOf({ header: result.header }).revision);
     return undefined;
   }
 

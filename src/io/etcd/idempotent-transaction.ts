@@ -6,11 +6,17 @@
  * are marked: otherwise a late first attempt could still write after a second one has replied "not succeeded".
  */
 import { type ErrorCode, RemusterError } from '../../base/errors.ts';
-import type { RegistryOp, RegistryOpResult, RegistryTransaction, TransactionResult } from '../../base/registry.ts';
+import type {
+  RegistryOp,
+  RegistryOpResult,
+  RegistryTransaction,
+  TransactionResult,
+  RegistryEpoch,
+} from '../../base/registry.ts';
 import { utf8SortKey } from '../../base/registry-validation.ts';
 import { type TxnBranch, type TxnLeaf, txnBranchOf, decodeTxn, decodeRange, encodeTxn } from './transaction-tree.ts';
 import type { EtcdBody, EtcdClient } from './etcd-client.ts';
-import { type EtcdCodec, type EtcdWireEntry, encodeEtcdBytes, wireNumber, headerRevision } from './etcd-codec.ts';
+import { type EtcdCodec, type EtcdWireEntry, encodeEtcdBytes, wireNumber, headerOf } from './etcd-codec.ts';
 import type { EtcdDedupLease, EtcdDedupSlots, EtcdDedupSlot } from './dedup-slots.ts';
 
 /** A transaction with the parts that are equal in all of its attempts. */
@@ -61,7 +67,7 @@ export class IdempotentTransactions {
     const reply = await this.#client.call({ ...txnCall, isWrite: false, body: () => body, deadlineMs });
     if (reply.kind === 'refused') throw reply.error;
     const { leaf: reached, results } = decodeTxn(this.#codec, tree, reply.body);
-    return { succeeded: reached.name === 'then', revision: headerRevision(reply.body), results };
+    return { succeeded: reached.name === 'then', ...headerOf(reply.body), results };
   }
 
   async #run(marked: MarkedTransaction): Promise<TransactionResult> {
@@ -105,7 +111,7 @@ export class IdempotentTransactions {
     const { leaf, results, markReply } = decodeTxn(this.#codec, tree, reply.body);
     if (leaf.name !== 'marked') {
       if (leaf.mark !== undefined) slot.version += 1;
-      return { succeeded: leaf.name === 'then', revision: headerRevision(reply.body), results };
+      return { succeeded: leaf.name === 'then', ...headerOf(reply.body), results };
     }
     const [entry] = ((markReply?.['response_range'] as EtcdBody | undefined)?.['kvs'] ??
       []) as readonly EtcdWireEntry[];
@@ -118,7 +124,7 @@ export class IdempotentTransactions {
         branch: branch === 'then' ? 'then' : 'otherwise',
         revision: wireNumber(entry?.mod_revision),
       };
-      return await this.#rebuildReply(marked, mark);
+      return await this.#rebuildReply(marked, mark, headerOf(reply.body).epoch);
     }
     if (entry === undefined && reply.uncertain) {
       const text = 'the transaction may have happened: another etcd client has removed its mark';
@@ -131,6 +137,7 @@ export class IdempotentTransactions {
   async #rebuildReply(
     { transaction, deadlineMs }: MarkedTransaction,
     { branch, revision }: Mark,
+    epoch: RegistryEpoch,
   ): Promise<TransactionResult> {
     const ops = transaction[branch];
     const results: RegistryOpResult[] = [];
@@ -138,7 +145,7 @@ export class IdempotentTransactions {
       if (op.kind === 'put') results.push({ kind: 'put' });
       else results.push(await this.#readAt(op, revisionSeen(ops, index, revision), deadlineMs));
     }
-    return { succeeded: branch === 'then', revision, results };
+    return { succeeded: branch === 'then', epoch, revision, results };
   }
 
   async #readAt(

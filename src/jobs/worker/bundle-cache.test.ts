@@ -6,6 +6,7 @@ import type { RegistryEntry } from '../../base/registry.ts';
 import { Timeline } from '../../simulation/engine/timeline.ts';
 import { BundleCache } from './bundle-cache.ts';
 import { encoder, fakeBundleHash, timelineClock } from '../../../test/support/jobs/worker-harness.ts';
+import { registryEpoch } from '../../base/registry-epoch.ts';
 
 function bed(bytesMax: number) {
   const timeline = new Timeline();
@@ -21,7 +22,7 @@ function bed(bytesMax: number) {
           const value = stored.get(from.split('/')[3] ?? '');
           const meta = { createRevision: 1, modRevision: 1, version: 1, lease: undefined };
           const entries: RegistryEntry[] = value === undefined ? [] : [{ key: `${from}00`, value, ...meta }];
-          clock.schedule(1, () => done(success({ entries, more: false, revision: 1 })));
+          clock.schedule(1, () => done(success({ epoch: registryEpoch('', 0), entries, more: false, revision: 1 })));
         },
       },
     },

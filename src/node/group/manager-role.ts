@@ -7,6 +7,7 @@ import { fenceParts } from '../../base/fence.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Address, Clock, Identity, Log, Store, Streams } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
+import { groupIdBytes, groupIdFrom } from '../../base/registry-epoch.ts';
 import type { ConsensusEvent } from '../../consensus/state/effects.ts';
 import { ConsensusHost } from '../../consensus/consensus-host.ts';
 import type { ConsensusOptions } from '../../consensus/state/options.ts';
@@ -14,6 +15,7 @@ import type { GroupChange, GroupMember } from '../../consensus/state/state-machi
 import type { ConsensusMessage } from '../../messages/consensus.ts';
 import { leaderHintCodec } from '../../messages/group-admin.ts';
 import { RegistryReplica } from '../../registry/replica/registry-replica.ts';
+import { GroupFounder } from '../../registry/server/group-founder.ts';
 import { RegistryServer } from '../../registry/server/registry-server.ts';
 import type { RegistryWriteResult } from '../../registry/registry-messages.ts';
 import { isRemovedManager } from './removed-managers.ts';
@@ -60,6 +62,7 @@ export class ManagerRole {
   readonly #reports: ManagerRoleReports;
   readonly #describeGroup: DescribeGroup;
   readonly #formation: GroupFormationHost;
+  readonly #founder: GroupFounder;
   #autopilot: GroupAutopilotHost | undefined;
 
   constructor(
@@ -83,6 +86,9 @@ export class ManagerRole {
       { event: (event) => reports.event(event), onHalt: (error) => reports.onHalt(error) },
     );
     this.server = new RegistryServer({ clock, group: this.group, replica: this.replica, addressOf: locate });
+    const ids = random.fork('group-id');
+    const newGroupId = (): string => groupIdFrom(ids.bytes(groupIdBytes));
+    this.#founder = new GroupFounder({ clock, group: this.group, replica: this.replica, newGroupId });
     this.#formation = this.#openFormation();
     this.group.leadership.watch({ changed: () => this.#embed() });
   }
@@ -137,6 +143,7 @@ export class ManagerRole {
   stop(): void {
     this.#formation.stop();
     this.#autopilot?.stop();
+    this.#founder.stop();
     this.server.close();
     this.group.stop();
   }

@@ -4,8 +4,10 @@ import type { ApiResponse, ApiRequest, ApiRoute } from '../../base/http-routes.t
 import {
   type RangeResult,
   type RegistryCompare,
+  type RegistryEpoch,
   type RegistryOp,
   type TransactionResult,
+  type WatchStart,
   onlyKey,
   registryLimits,
   withPrefix,
@@ -38,8 +40,8 @@ async function read(core: NodeCore, { query }: ApiRequest): Promise<ApiResponse>
   const options = { limit: limit ?? registryLimits.rangeLimitMax, stale: query['stale'] !== undefined };
   const { registry } = requireControlPlane(core);
   const found = await toPromise<RangeResult>((done) => registry.range(range, options, done));
-  const { revision, more } = found;
-  return objectReply({ revision, more, items: found.entries.map(entryToJson) });
+  const { epoch, revision, more } = found;
+  return objectReply({ epoch, revision, more, items: found.entries.map(entryToJson) });
 }
 
 /** `{key, value, ifVersion?}`; `ifVersion` 0 means that the key must not exist. */
@@ -101,12 +103,13 @@ function wholeIn(
 }
 
 /**
- * `?prefix=` or `?key=`, from the present on, or `&from=REVISION`. The first event says from which revision on it tells;
- * `compacted` is the last one: history before that revision is gone.
+ * `?prefix=` or `?key=`, from the present on or `&from=REVISION`, which `&epoch=` is the epoch of. The first event has
+ * revision and epoch of the start; `compacted` is the last one: earlier history is gone, or the epoch has ended.
  */
 function watch(core: NodeCore, { query, lastEventId }: ApiRequest): ApiResponse {
   const { registry } = requireControlPlane(core);
   const { prefix = '', key } = query;
+  const epoch = query['epoch'] as RegistryEpoch | undefined;
   const range = key === undefined ? withPrefix(prefix) : onlyKey(key);
   const bounds = { min: 1, max: Number.MAX_SAFE_INTEGER - 1 };
   const seen = lastEventId === undefined ? undefined : wholeIn({ lastEventId }, 'lastEventId', { ...bounds, min: 0 });
@@ -119,26 +122,26 @@ function watch(core: NodeCore, { query, lastEventId }: ApiRequest): ApiResponse 
         if (!isRemusterError(error)) throw error;
         send({ event: 'failed', data: { failed: { code: error.code, message: error.message } } });
       };
-      const follow = (fromRevision: number): void => {
-        if (isOver || !send({ event: 'from', data: { from: fromRevision } })) return;
-        stop = registry.watch(range, fromRevision, {
+      const follow = (start: WatchStart): void => {
+        if (isOver || !send({ event: 'from', data: { from: start.revision, epoch: start.epoch } })) return;
+        stop = registry.watch(range, start, {
           changed: (changes, revision) => {
             if (!send({ id: String(revision), data: { revision, changes: changesToJson(changes) } })) stop();
           },
           compacted: (oldestRevision) => void send({ event: 'compacted', data: { compacted: { oldestRevision } } }),
         });
       };
-      const tryFollow = (fromRevision: number): void => {
+      const tryFollow = (start: WatchStart): void => {
         try {
-          follow(fromRevision);
+          follow(start);
         } catch (error) {
           fail(error);
         }
       };
-      if (from !== undefined) tryFollow(from);
+      if (from !== undefined) tryFollow({ revision: from, epoch });
       else
         registry.range(range, { limit: 1 }, (outcome) => {
-          if (outcome.ok) tryFollow(outcome.value.revision + 1);
+          if (outcome.ok) tryFollow({ revision: outcome.value.revision + 1, epoch: outcome.value.epoch });
           else fail(outcome.error);
         });
       return () => {

@@ -11,6 +11,7 @@ import { type NodeLoad, leastLoadedFirst, loadScores } from '../plans/load-score
 import { type RebalanceOptions, isBlacklisted, rebalanceOptions } from './rebalance-options.ts';
 import { type RebalanceNode, type RebalancePlan, planRebalance } from './rebalance-plan.ts';
 import type { LeaseId } from '../../base/registry.ts';
+import { registryEpoch } from '../../base/registry-epoch.ts';
 
 const load: LoadReport = { cpu: 0, memory: 0, perSecond: 0, capacity: 1 };
 const manual = { movesMax: 100, isManual: true };
@@ -231,7 +232,7 @@ describe('load reports', () => {
       reporter.step(0, { kind: 'measured', report: { ...load, cpu }, lease: under }).length;
     const written = {
       kind: 'written',
-      outcome: { ok: true, value: { succeeded: true, revision: 1, results: [] } },
+      outcome: { ok: true, value: { succeeded: true, epoch: registryEpoch('', 0), revision: 1, results: [] } },
     } as const;
     assert.equal(reporter.step(0, { kind: 'measured', report: load, lease: undefined }).length, 0, 'without a lease');
     assert.equal(measured(0.1), 1);

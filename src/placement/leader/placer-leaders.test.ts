@@ -11,6 +11,7 @@ import { fenceOf } from '../../base/fence.ts';
 import { Random } from '../../base/random.ts';
 import { placerDefaults } from './placer-types.ts';
 import { Placer } from './placer.ts';
+import { registryEpoch } from '../../base/registry-epoch.ts';
 
 function recovered(cluster: PlacementTestCluster): readonly string[] {
   return cluster.events
@@ -101,7 +102,7 @@ describe('a change of leader', () => {
     placer.step(0, { kind: 'elected', fence });
     const [claim] = placer.step(1, { kind: 'loaded', entries: [], revision: 10 });
     assert.ok(claim?.kind === 'transact');
-    const outcome = success({ succeeded: true, revision: 12, results: [] });
+    const outcome = success({ succeeded: true, epoch: registryEpoch('', 0), revision: 12, results: [] });
     assert.deepEqual(placer.step(2, { kind: 'transacted', id: claim.id, outcome }), []);
     placer.step(3, { kind: 'changed', changes: [], revision: 11 });
     assert.equal(placer.phase, 'claiming');

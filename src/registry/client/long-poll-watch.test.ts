@@ -25,7 +25,7 @@ describe('a long-poll watch', () => {
       return () => void timeline.after(0, () => done(failure('CANCELLED')));
     };
     const parts = { clock, random: new Random('watch'), finder: new LeaderFinder(() => managers), send };
-    const watch = { range: { from: 'a', to: 'b' }, fromRevision: 1, events: { changed() {}, compacted() {} } };
+    const watch = { range: { from: 'a', to: 'b' }, start: { revision: 1 }, events: { changed() {}, compacted() {} } };
     const poll = new LongPollWatch(parts, watch, () => assert.fail('nothing was compacted'));
     timeline.runUntil(10_000);
     assert.deepEqual(requested, ['a'], 'no reply is no reason to change the manager');

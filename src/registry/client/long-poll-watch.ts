@@ -3,7 +3,7 @@
  * It keeps the revision to resume from, so no change is missed or reported twice.
  */
 import type { Cancel, Peer } from '../../base/ports.ts';
-import type { KeyRange, WatchEvents } from '../../base/registry.ts';
+import type { KeyRange, RegistryEpoch, WatchEvents, WatchStart } from '../../base/registry.ts';
 import { encodeMessage, tryDecodeMessage } from '../../messages/catalogue.ts';
 import type { LeaderRequestParts } from './leader-request.ts';
 import { type RegistryMessageOf, revisionFromWire } from '../registry-messages.ts';
@@ -19,6 +19,7 @@ const backoffMsMax = 2_000;
 export class LongPollWatch {
   readonly #parts: LeaderRequestParts;
   readonly #range: KeyRange;
+  readonly #epoch: RegistryEpoch | undefined;
   readonly #events: WatchEvents;
   readonly #onCompacted: () => void;
   #next: number;
@@ -29,12 +30,13 @@ export class LongPollWatch {
   /** `ended` is called when history is gone, not after `cancel`. */
   constructor(
     parts: LeaderRequestParts,
-    watch: { readonly range: KeyRange; readonly fromRevision: number; readonly events: WatchEvents },
+    watch: { readonly range: KeyRange; readonly start: WatchStart; readonly events: WatchEvents },
     onCompacted: () => void,
   ) {
     this.#parts = parts;
     this.#range = watch.range;
-    this.#next = watch.fromRevision;
+    this.#next = watch.start.revision;
+    this.#epoch = watch.start.epoch;
     this.#events = watch.events;
     this.#onCompacted = onCompacted;
     this.#poll();
@@ -50,7 +52,8 @@ export class LongPollWatch {
     const localManager = this.#parts.localManager?.();
     const to = localManager ?? this.#parts.finder.nextManager();
     if (to === undefined) return this.#backOff();
-    const request = encodeMessage({ kind: 'registryWatch', ...this.#range, fromRevision: this.#next, waitMs });
+    const from = { fromRevision: this.#next, epoch: this.#epoch };
+    const request = encodeMessage({ kind: 'registryWatch', ...this.#range, ...from, waitMs });
     const cancelRequest = this.#parts.send(to, request, waitMs + replyMarginMs, (outcome) => {
       stopChecking();
       if (this.#cancelled) return;

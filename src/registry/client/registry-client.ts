@@ -13,6 +13,7 @@ import {
   type RegistryTransaction,
   type TransactionResult,
   type WatchEvents,
+  type WatchStart,
   type WriteOptions,
   registryLimits,
 } from '../../base/registry.ts';
@@ -20,7 +21,7 @@ import {
   validateLease,
   validateLimit,
   validateRange,
-  validateWatchRevision,
+  validateWatchStart,
   validateTransaction,
   validateTtl,
 } from '../../base/registry-validation.ts';
@@ -111,8 +112,8 @@ export class RegistryClient implements Registry {
     const { from, to } = range;
     this.#call({ kind: 'registryRange', from, to, limit, stale }, options, done, (reply) => {
       if (reply.kind !== 'registryRangeReply') return undefined;
-      const { entries, more, revision } = reply;
-      return success({ entries, more, revision });
+      const { epoch, entries, more, revision } = reply;
+      return success({ epoch, entries, more, revision });
     });
   }
 
@@ -148,14 +149,14 @@ export class RegistryClient implements Registry {
     );
   }
 
-  watch(range: KeyRange, fromRevision: number, events: WatchEvents): Cancel {
-    const fault = validateRange(range) ?? validateWatchRevision(fromRevision);
+  watch(range: KeyRange, start: WatchStart, events: WatchEvents): Cancel {
+    const fault = validateRange(range) ?? validateWatchStart(start);
     if (fault !== undefined) throw fault;
     const watchesMax = this.#parts.watchesMax ?? 1_024;
     if (this.#closed) throw new RemusterError('CANCELLED', 'the registry is closed');
     if (this.#watches.size >= watchesMax) throw new RemusterError('CAPACITY', `at most ${watchesMax} watches at once`);
     const { from, to } = range;
-    const poll = new LongPollWatch(this.#requestParts, { range: { from, to }, fromRevision, events }, () => {
+    const poll = new LongPollWatch(this.#requestParts, { range: { from, to }, start, events }, () => {
       this.#watches.delete(poll);
     });
     this.#watches.add(poll);

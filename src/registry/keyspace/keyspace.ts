@@ -8,6 +8,7 @@ import {
   type KeyRange,
   type LeaseId,
   type RangeResult,
+  type RegistryEpoch,
   type RegistryChange,
   type RegistryCompare,
   type RegistryEntry,
@@ -16,6 +17,7 @@ import {
   type RegistryTransaction,
   type TransactionResult,
 } from '../../base/registry.ts';
+import { registryEpoch } from '../../base/registry-epoch.ts';
 import { utf8SortKey, validateTransaction, validateTtl, utf8Length } from '../../base/registry-validation.ts';
 import {
   ChangeHistory,
@@ -56,7 +58,15 @@ const entryBytes = 32;
 export type GrantedLease = { readonly lease: LeaseId; readonly ttlMs: number };
 
 /** A whole key space, for snapshots and backups. Later changes of the key space do not affect it. */
-export type KeyspaceSnapshot = KeyspaceItems & { readonly revision: number; readonly lastLease: number };
+export type KeyspaceSnapshot = KeyspaceNumbers & KeyspaceItems;
+
+export type KeyspaceNumbers = {
+  /** With `restores` the epoch. */
+  readonly groupId: string;
+  readonly restores: number;
+  readonly revision: number;
+  readonly lastLease: number;
+};
 
 /** Each list is in order and can be iterated once. */
 type KeyspaceItems = {
@@ -74,6 +84,10 @@ export class Keyspace {
   #entries = new OrderedMap<RegistryEntry>();
   #leases = new Map<LeaseId, Lease>();
   #history: ChangeHistory;
+  /** The id that the first leader of the group chose; empty before. */
+  #groupId = '';
+  #restores = 0;
+  #epoch = registryEpoch('', 0);
   #revision = 0;
   #lastLease = 0;
   /** Sum of `sizeOf` over all entries. */
@@ -84,6 +98,14 @@ export class Keyspace {
   constructor(limits: Partial<KeyspaceLimits> = {}) {
     this.#limits = { ...keyspaceLimits, ...limits };
     this.#history = new ChangeHistory(this.#limits);
+  }
+
+  get groupId(): string {
+    return this.#groupId;
+  }
+
+  get epoch(): RegistryEpoch {
+    return this.#epoch;
   }
 
   get revision(): number {
@@ -109,7 +131,8 @@ export class Keyspace {
 
   /** At most `limit` entries, and at least one if the range has any. */
   range(range: KeyRange, limit: number): RangeResult {
-    return { ...this.#read(range, limit, this.#limits.replyBytesMax, 1), revision: this.#revision };
+    const { epoch } = this;
+    return { epoch, ...this.#read(range, limit, this.#limits.replyBytesMax, 1), revision: this.#revision };
   }
 
   /** Keeps the bytes of values without copying them: the caller must not reuse them. */
@@ -126,7 +149,12 @@ export class Keyspace {
     if (refusal !== undefined) return refusal;
     const results = this.#execute(ops);
     this.#commit();
-    return success({ succeeded, revision: this.#revision, results });
+    return success({ succeeded, epoch: this.#epoch, revision: this.#revision, results });
+  }
+
+  /** Names the group. Without effect once it has a name: two leaders may have proposed one. */
+  found(groupId: string): void {
+    if (this.#groupId === '') this.#setEpoch(groupId, this.#restores);
   }
 
   grant(ttlMs: number): Outcome<GrantedLease> {
@@ -135,7 +163,8 @@ export class Keyspace {
     if (this.#leases.size >= this.#limits.leasesMax)
       return failure('STORE_FULL', `the registry holds at most ${this.#limits.leasesMax} leases`);
     this.#lastLease += 1;
-    const lease = String(this.#lastLease) as LeaseId;
+    const number = String(this.#lastLease);
+    const lease = (this.#groupId === '' ? number : `${this.#epoch}:${number}`) as LeaseId;
     this.#leases.set(lease, { ttlMs, keys: new Set() });
     return success({ lease, ttlMs });
   }
@@ -169,18 +198,20 @@ export class Keyspace {
   snapshot(): KeyspaceSnapshot {
     const entries = this.#entries.values();
     const history = this.#history.latest(snapshotChangesMax);
-    return { revision: this.#revision, lastLease: this.#lastLease, leases: this.leases(), entries, history };
+    const numbers = { restores: this.#restores, revision: this.#revision, lastLease: this.#lastLease };
+    return { groupId: this.#groupId, ...numbers, leases: this.leases(), entries, history };
   }
 
   /** Replaces the whole state by the snapshot. */
   load(snapshot: KeyspaceSnapshot): void {
     this.#clear();
-    this.startAt(snapshot.revision, snapshot.lastLease);
+    this.startAt(snapshot);
     this.fill(snapshot);
   }
 
   /** Starts a load in parts into an empty key space; `fill` adds the parts. */
-  startAt(revision: number, lastLease: number): void {
+  startAt({ groupId, restores, revision, lastLease }: KeyspaceNumbers): void {
+    this.#setEpoch(groupId, restores);
     this.#revision = revision;
     this.#lastLease = lastLease;
     this.#history.restart(revision + 1);
@@ -194,6 +225,7 @@ export class Keyspace {
 
   /** Takes over the state of another key space, which must not be used afterwards. */
   adopt(other: Keyspace): void {
+    this.#setEpoch(other.#groupId, other.#restores);
     this.#entries = other.#entries;
     this.#leases = other.#leases;
     this.#history = other.#history;
@@ -204,7 +236,8 @@ export class Keyspace {
 
   /**
    * Replaces keys and leases by those of a backup, in one revision that is newer than all before: the history starts
-   * there, and no comparison with an earlier `modRevision` holds.
+   * there, and no comparison with an earlier `modRevision` holds. It starts another epoch of this group, whatever group
+   * the backup is from.
    */
   replaceWith(backup: KeyspaceSnapshot): Outcome<void> {
     const revision = Math.max(this.#revision, backup.revision) + 1;
@@ -214,7 +247,8 @@ export class Keyspace {
     for (const entry of entries) bytes += sizeOf(entry);
     if (bytes > this.#limits.totalBytesMax || backup.leases.length > this.#limits.leasesMax)
       return failure('STORE_FULL', `the backup exceeds what a registry holds: ${this.#limits.totalBytesMax} bytes`);
-    this.load({ revision, lastLease, leases: backup.leases, entries, history: [] });
+    const epoch = { groupId: this.#groupId, restores: this.#restores + 1 };
+    this.load({ ...epoch, revision, lastLease, leases: backup.leases, entries, history: [] });
     return success(undefined);
   }
 
@@ -365,6 +399,12 @@ export class Keyspace {
     this.#revision += 1;
     this.#history.add(this.#revision, this.#changes);
     this.#changes = [];
+  }
+
+  #setEpoch(groupId: string, restores: number): void {
+    this.#groupId = groupId;
+    this.#restores = restores;
+    this.#epoch = registryEpoch(groupId, restores);
   }
 
   #clear(): void {

@@ -80,10 +80,14 @@ describe('a backup', () => {
     scene.write({ kind: 'delete', range: withPrefix('a') });
     scene.fake.run(4_000);
     const seen: string[] = [];
-    scene.client.watch(withPrefix(''), scene.leader.replica.keyspace.revision + 1, {
-      changed: () => seen.push('changed'),
-      compacted: (oldest) => seen.push(`compacted ${oldest}`),
-    });
+    scene.client.watch(
+      withPrefix(''),
+      { revision: scene.leader.replica.keyspace.revision + 1 },
+      {
+        changed: () => seen.push('changed'),
+        compacted: (oldest) => seen.push(`compacted ${oldest}`),
+      },
+    );
     scene.fake.run(100);
     const before = scene.fake.log.length;
     assert.equal(scene.restore(backup), 'ok');

@@ -27,7 +27,10 @@ export type RegistryObserver = {
   replaced(): void;
 };
 
-type NumberedCommand = Exclude<RegistryCommand, { readonly kind: 'registryExpireLease' | 'registryRestorePart' }>;
+type NumberedCommand = Exclude<
+  RegistryCommand,
+  { readonly kind: 'registryExpireLease' | 'registryRestorePart' | 'registryFound' }
+>;
 
 /** With the transaction if it was validated here and its bytes are not reused. */
 type Expected = { readonly command: NumberedCommand; readonly transaction: RegistryTransaction | undefined };
@@ -87,8 +90,7 @@ export class RegistryReplica implements StateMachine<RegistryWriteResult> {
     const dedup = new RequestDedup(this.#limits.dedup);
     const staged = new StagedBackup();
     const reader = new RegistrySnapshotReader((items) => {
-      const { revision, lastLease } = items;
-      if (revision !== undefined && lastLease !== undefined) keyspace.startAt(revision, lastLease);
+      if (items.numbers !== undefined) keyspace.startAt(items.numbers);
       keyspace.fill(items);
       dedup.fill(items.clients, items.answers);
       staged.fill(items.stagedId, items.staged);
@@ -117,6 +119,10 @@ export class RegistryReplica implements StateMachine<RegistryWriteResult> {
   #execute(command: RegistryCommand, index: number, transaction: RegistryTransaction | undefined): RegistryWriteResult {
     if (command.kind === 'registryExpireLease') return this.#endLease(command.lease);
     if (command.kind === 'registryRestorePart') return this.#restorePart(command);
+    if (command.kind === 'registryFound') {
+      this.keyspace.found(command.groupId);
+      return done;
+    }
     const known = this.#dedup.resultOf(command);
     if (known !== undefined) return known;
     const result = this.#write(command, transaction);

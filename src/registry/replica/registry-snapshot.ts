@@ -12,7 +12,7 @@ import {
   registrySnapshotPartBytes,
   registrySnapshotPartBytesMax,
 } from '../../messages/registry-log.ts';
-import type { GrantedLease, KeyspaceSnapshot } from '../keyspace/keyspace.ts';
+import type { GrantedLease, KeyspaceNumbers, KeyspaceSnapshot } from '../keyspace/keyspace.ts';
 import type { RevisionChanges } from '../keyspace/change-history.ts';
 import { revisionFromWire, revisionToWire } from '../registry-messages.ts';
 
@@ -26,8 +26,6 @@ export type RegistrySnapshot = {
 const lengthBytes = 4;
 const emptyPart: RegistrySnapshotPart = {
   kind: 'registrySnapshotPart',
-  revision: undefined,
-  lastLease: undefined,
   leases: [],
   entries: [],
   history: [],
@@ -35,6 +33,7 @@ const emptyPart: RegistrySnapshotPart = {
   answers: [],
   stagedId: undefined,
   staged: undefined,
+  numbers: undefined,
 };
 
 export function* registrySnapshotParts({
@@ -43,8 +42,8 @@ export function* registrySnapshotParts({
   answers,
   staged,
 }: RegistrySnapshot): Generator<Uint8Array> {
-  const { revision, lastLease } = keyspace;
-  yield encodePart({ revision, lastLease, stagedId: staged?.id });
+  const { groupId, restores, revision, lastLease } = keyspace;
+  yield encodePart({ numbers: { groupId, restores, revision, lastLease }, stagedId: staged?.id });
   for (const leases of chunked(keyspace.leases, () => 32)) yield encodePart({ leases });
   for (const entries of chunked(keyspace.entries, entryBytes)) yield encodePart({ entries });
   for (const some of chunked(keyspace.history, revisionBytes)) yield encodePart({ history: some.map(revisionToWire) });
@@ -88,7 +87,7 @@ export class RegistrySnapshotReader {
 
   #read(bytes: Uint8Array): void {
     const part = decodePart(bytes);
-    const isFirst = part.revision !== undefined && part.lastLease !== undefined;
+    const isFirst = part.numbers !== undefined;
     if (isFirst === this.#hasStarted) throw corrupt('its first part is not at the start');
     this.#hasStarted = true;
     this.#onItems({ ...part, history: part.history.map(revisionFromWire) });
@@ -99,16 +98,15 @@ export class RegistrySnapshotReader {
 export function readRegistrySnapshot(bytes: Uint8Array): KeyspaceSnapshot {
   const leases: GrantedLease[] = [];
   const entries: RegistryEntry[] = [];
-  let [revision, lastLease] = [0, 0];
+  let numbers: KeyspaceNumbers = { groupId: '', restores: 0, revision: 0, lastLease: 0 };
   const reader = new RegistrySnapshotReader((items) => {
-    revision = items.revision ?? revision;
-    lastLease = items.lastLease ?? lastLease;
+    numbers = items.numbers ?? numbers;
     for (const lease of items.leases) leases.push(lease);
     for (const entry of items.entries) entries.push(entry);
   });
   reader.add(bytes);
   reader.finish();
-  return { revision, lastLease, leases, entries, history: [] };
+  return { ...numbers, leases, entries, history: [] };
 }
 
 export function concatBytes(parts: readonly Uint8Array[]): Uint8Array {

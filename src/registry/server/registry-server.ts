@@ -6,7 +6,7 @@ import { type Done, RemusterError, isRemusterError, success } from '../../base/e
 import type { Address, Cancel, Clock, Identity } from '../../base/ports.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { RegistryTransaction } from '../../base/registry.ts';
-import { validateLease, validateLimit, validateRange, validateWatchRevision } from '../../base/registry-validation.ts';
+import { validateLease, validateLimit, validateRange, validateWatchStart } from '../../base/registry-validation.ts';
 import type { GroupHandle } from '../../consensus/state/state-machine.ts';
 import { type Message, encodeMessage } from '../../messages/catalogue.ts';
 import type { RegistryMessage } from '../../messages/registry.ts';
@@ -177,15 +177,16 @@ export class RegistryServer {
   }
 
   #watch(request: RegistryMessageOf<'registryWatch'>, timeoutMs: number, reply: Reply): void {
-    const { from, to, fromRevision } = request;
+    const { from, to, fromRevision: revision, epoch } = request;
+    const start = { revision, epoch };
     const range = { from, to };
-    const fault = validateRange(range) ?? validateWatchRevision(fromRevision);
+    const fault = validateRange(range) ?? validateWatchStart(start);
     if (fault !== undefined) return reply(this.#refusal(fault));
     // A manager without a leader may lag behind: another manager serves the watch better.
     if (this.#parts.group.leadership.view().leader === undefined)
       return reply(registryRefusalOf('NO_QUORUM', 'this manager has no leader', 'no'));
     const waitMs = Math.min(request.waitMs, timeoutMs);
-    this.#watches.watch({ range, fromRevision, waitMs }, (outcome) => {
+    this.#watches.watch({ range, start, waitMs }, (outcome) => {
       reply(outcome.ok ? outcome.value : this.#refusal(outcome.error));
     });
   }

@@ -4,13 +4,20 @@
  */
 import { type Done, RemusterError } from '../../base/errors.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
-import type { KeyRange } from '../../base/registry.ts';
+import type { KeyRange, RegistryEpoch, WatchStart } from '../../base/registry.ts';
+import { compareEpochs } from '../../base/registry-epoch.ts';
 import type { Keyspace } from '../keyspace/keyspace.ts';
 import { type RegistryMessageOf, revisionToWire } from '../registry-messages.ts';
 
-export type WatchRequest = { readonly range: KeyRange; readonly fromRevision: number; readonly waitMs: number };
+export type WatchRequest = { readonly range: KeyRange; readonly start: WatchStart; readonly waitMs: number };
 type Changes = RegistryMessageOf<'registryWatchReply'>;
-type WaitingWatch = { readonly range: KeyRange; next: number; cancel: Cancel; readonly done: Done<Changes> };
+type WaitingWatch = {
+  readonly range: KeyRange;
+  readonly epoch: RegistryEpoch | undefined;
+  next: number;
+  cancel: Cancel;
+  readonly done: Done<Changes>;
+};
 
 const watchWaitMsMax = 60_000;
 
@@ -31,8 +38,9 @@ export class WatchServer {
     return this.#waiting.size;
   }
 
-  watch({ range, fromRevision, waitMs }: WatchRequest, done: Done<Changes>): void {
-    const waiting: WaitingWatch = { range, next: fromRevision, cancel: () => {}, done };
+  watch({ range, start, waitMs }: WatchRequest, done: Done<Changes>): void {
+    const { revision: next, epoch } = start;
+    const waiting: WaitingWatch = { range, epoch, next, cancel: () => {}, done };
     const found = this.#read(waiting);
     if (found !== undefined) return done({ ok: true, value: found });
     if (this.#waiting.size >= this.#waitingMax)
@@ -69,6 +77,11 @@ export class WatchServer {
 
   /** Undefined while the range has no changes; `next` then moves past the changes of other ranges. */
   #read(waiting: WaitingWatch): Changes | undefined {
+    const { epoch, oldestRevision } = this.#keyspace;
+    const order = waiting.epoch === undefined ? 'same' : compareEpochs(waiting.epoch, epoch);
+    // This replica lags behind a restore that the watcher has seen.
+    if (order === 'newer') return undefined;
+    if (order !== 'same') return { kind: 'registryWatchReply', revisions: [], next: oldestRevision, oldestRevision };
     for (;;) {
       const part = this.#keyspace.changesFrom(waiting.range, waiting.next);
       if (part.kind === 'compacted') {

@@ -159,30 +159,34 @@ export class WatchRecorder {
   constructor(world: RegistryHarness, range: KeyRange, fromRevision: number) {
     this.#world = world;
     let returned = false;
-    const cancel = world.registry.watch(range, fromRevision, {
-      changed: (changes, revision) => {
-        this.#check(returned, 'delivered a change before the call returned');
-        this.#check(!this.#isCancelled, 'delivered a change after it was cancelled');
-        this.#check(this.compactions.length === 0, 'delivered a change after its end');
-        this.#check(changes.length > 0, 'delivered no change');
-        const earliest = Math.max(fromRevision, (this.revisions.at(-1) ?? 0) + 1);
-        this.#check(revision >= earliest, `delivered revision ${revision}, expected ${earliest} or later`);
-        const isOne = changes.every((change) => modRevisionOf(change) === revision);
-        this.#check(isOne, `delivered several revisions as ${revision}`);
-        this.revisions.push(revision);
-        this.changes.push(...changes);
-        this.seen.push(formatChanges(changes));
-        this.#onDelivery();
+    const cancel = world.registry.watch(
+      range,
+      { revision: fromRevision },
+      {
+        changed: (changes, revision) => {
+          this.#check(returned, 'delivered a change before the call returned');
+          this.#check(!this.#isCancelled, 'delivered a change after it was cancelled');
+          this.#check(this.compactions.length === 0, 'delivered a change after its end');
+          this.#check(changes.length > 0, 'delivered no change');
+          const earliest = Math.max(fromRevision, (this.revisions.at(-1) ?? 0) + 1);
+          this.#check(revision >= earliest, `delivered revision ${revision}, expected ${earliest} or later`);
+          const isOne = changes.every((change) => modRevisionOf(change) === revision);
+          this.#check(isOne, `delivered several revisions as ${revision}`);
+          this.revisions.push(revision);
+          this.changes.push(...changes);
+          this.seen.push(formatChanges(changes));
+          this.#onDelivery();
+        },
+        compacted: (oldestRevision) => {
+          this.#check(
+            returned && !this.#isCancelled,
+            'reported its end before the call returned or after it was cancelled',
+          );
+          this.compactions.push(oldestRevision);
+          this.#onDelivery();
+        },
       },
-      compacted: (oldestRevision) => {
-        this.#check(
-          returned && !this.#isCancelled,
-          'reported its end before the call returned or after it was cancelled',
-        );
-        this.compactions.push(oldestRevision);
-        this.#onDelivery();
-      },
-    });
+    );
     returned = true;
     this.cancel = () => {
       this.#isCancelled = true;

@@ -219,7 +219,7 @@ function describeArguments(open: OpenHarness<RegistryHarness>): void {
       expectFailure<RangeResult>(world, 'BAD_ARGUMENT', (done) => here.registry.range(range, options, done));
     for (const limit of [0, -1, 1.5, Number.NaN, registryLimits.rangeLimitMax + 1]) await refused(allKeys, { limit });
     await refused({ from: '\ud800', to: 'z' }, {});
-    assert.throws(() => here.registry.watch(allKeys, 0, { changed: () => {}, compacted: () => {} }));
+    assert.throws(() => here.registry.watch(allKeys, { revision: 0 }, { changed: () => {}, compacted: () => {} }));
   });
 }
 

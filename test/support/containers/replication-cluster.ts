@@ -287,18 +287,22 @@ export class ReplicationTestCluster {
   }
 
   #watch(node: TestNode, fromRevision: number): void {
-    node.registry.watch(keyRanges.containers, fromRevision, {
-      changed: (changes, revision) => {
-        for (const change of changes) {
-          const parsed = parseClusterKey(change.kind === 'put' ? change.entry.key : change.key);
-          if (parsed?.kind !== 'container') continue;
-          const record = change.kind === 'put' ? readContainer(change.entry.value) : undefined;
-          const parsedChange = { pool: this.pool, container: Number(parsed.container), record, revision };
-          node.life.run(() => this.#changed(node, parsedChange));
-        }
+    node.registry.watch(
+      keyRanges.containers,
+      { revision: fromRevision },
+      {
+        changed: (changes, revision) => {
+          for (const change of changes) {
+            const parsed = parseClusterKey(change.kind === 'put' ? change.entry.key : change.key);
+            if (parsed?.kind !== 'container') continue;
+            const record = change.kind === 'put' ? readContainer(change.entry.value) : undefined;
+            const parsedChange = { pool: this.pool, container: Number(parsed.container), record, revision };
+            node.life.run(() => this.#changed(node, parsedChange));
+          }
+        },
+        compacted: () => {},
       },
-      compacted: () => {},
-    });
+    );
   }
 
   #changed(node: TestNode, change: ContainerChange): void {

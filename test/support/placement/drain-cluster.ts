@@ -42,13 +42,18 @@ export class DrainTestCluster {
     this.rebalance = rebalanceOptions('balanced', { strategy: 'fair', ...rebalance });
     this.registry = fakeRegistry({ clock: this.clock });
     this.operations = new NodeOperations(this.registry, this.clock, this.rebalance, (id) => this.gone.has(id));
-    this.registry.watch(keyRanges.cluster, 1, {
-      changed: (changes) => {
-        this.revisionsSeen += 1;
-        for (const change of changes) if (change.kind === 'put') this.#recordMode(change.entry.key, change.entry.value);
+    this.registry.watch(
+      keyRanges.cluster,
+      { revision: 1 },
+      {
+        changed: (changes) => {
+          this.revisionsSeen += 1;
+          for (const change of changes)
+            if (change.kind === 'put') this.#recordMode(change.entry.key, change.entry.value);
+        },
+        compacted: () => assert.fail('the history is too short for this test'),
       },
-      compacted: () => assert.fail('the history is too short for this test'),
-    });
+    );
   }
 
   /** Adds active nodes, named a, b, c ... */

@@ -55,12 +55,16 @@ export class PlacementTestCluster {
     this.options = { servingLeaseMs: placementLeaseMs, copyRepairDelayMs: 2_000, ...options };
     this.rank = rank;
     this.registry = fakeRegistry({ clock: this.clock, limits });
-    this.registry.watch(keyRanges.cluster, 1, {
-      changed: (changes) => {
-        for (const change of changes) this.#onChange(change);
+    this.registry.watch(
+      keyRanges.cluster,
+      { revision: 1 },
+      {
+        changed: (changes) => {
+          for (const change of changes) this.#onChange(change);
+        },
+        compacted: () => assert.fail('the history is too short for this test'),
       },
-      compacted: () => assert.fail('the history is too short for this test'),
-    });
+    );
   }
 
   /** Adds active nodes, named a, b, c ... */

@@ -81,21 +81,25 @@ export class PlacementTestNode {
       { ...ports, ...rank, emit: (event) => cluster.onEvent(event), onHalt },
       cluster.options,
     );
-    this.registry.watch(keyRanges.containers, 1, {
-      changed: (changes, revision) => {
-        if (generation !== this.generation) return;
-        this.#seenRevision = revision;
-        for (const change of changes) {
-          const key = parseClusterKey(change.kind === 'put' ? change.entry.key : change.key);
-          if (key?.kind !== 'container') continue;
-          const fullName = `${key.pool}/${key.container}`;
-          const record = change.kind === 'put' ? readContainer(change.entry.value) : undefined;
-          if (record === undefined) this.#seen.delete(fullName);
-          else this.#seen.set(fullName, { record, revision, sinceMs: cluster.timeline.nowMs });
-        }
+    this.registry.watch(
+      keyRanges.containers,
+      { revision: 1 },
+      {
+        changed: (changes, revision) => {
+          if (generation !== this.generation) return;
+          this.#seenRevision = revision;
+          for (const change of changes) {
+            const key = parseClusterKey(change.kind === 'put' ? change.entry.key : change.key);
+            if (key?.kind !== 'container') continue;
+            const fullName = `${key.pool}/${key.container}`;
+            const record = change.kind === 'put' ? readContainer(change.entry.value) : undefined;
+            if (record === undefined) this.#seen.delete(fullName);
+            else this.#seen.set(fullName, { record, revision, sinceMs: cluster.timeline.nowMs });
+          }
+        },
+        compacted: () => assert.fail('the history is too short for this test'),
       },
-      compacted: () => assert.fail('the history is too short for this test'),
-    });
+    );
     this.register(mode);
     this.#tick(generation);
   }

@@ -14,6 +14,7 @@ import type { UnitAssignment, JobMessage, UnitReport } from '../../../src/messag
 import { deriveFacts } from '../../../src/runner/definition/fact-derivation.ts';
 import { runnerProgram } from '../../../src/runner/process/main.ts';
 import { workflow } from '../../../src/runner/definition/workflow.ts';
+import { registryEpoch } from '../../../src/base/registry-epoch.ts';
 
 export type HostileOptions = {
   readonly network?: boolean;
@@ -104,7 +105,7 @@ export class HostileWorker {
     const meta = { createRevision: 1, modRevision: 1, version: 1, lease: undefined };
     const value = key === undefined ? undefined : this.#stored.get(key);
     const entries = key === undefined || value === undefined ? [] : [{ key, value, ...meta }];
-    setImmediate(() => done(success({ entries, more: false, revision: 1 })));
+    setImmediate(() => done(success({ epoch: registryEpoch('', 0), entries, more: false, revision: 1 })));
   }
 
   #onRequest(message: JobMessage, done: Done<JobMessage>): void {
