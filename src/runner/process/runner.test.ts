@@ -9,7 +9,8 @@ import {
 } from '../../jobs/runner-protocol.ts';
 import { type UnitSpec, encodeUnitSpec } from '../../jobs/unit-spec.ts';
 import type { WorkflowDefinition } from '../definition/workflow-context.ts';
-import { FakeClock, noHttp, unitSpecFor } from '../../../test/support/runner/unit-harness.ts';
+import { FakeClock } from '../../../test/fakes/fake-clock.ts';
+import { noHttp, unitSpecFor } from '../../../test/support/runner/unit-harness.ts';
 import { Runner } from './runner.ts';
 import { workflow } from '../definition/workflow.ts';
 

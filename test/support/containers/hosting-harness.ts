@@ -4,80 +4,23 @@
  */
 import assert from 'node:assert/strict';
 
-import { type Done, failure, type Outcome, success } from '../../../src/base/errors.ts';
-import { type Fence, fenceOf } from '../../../src/base/fence.ts';
+import { failure, type Outcome, success } from '../../../src/base/errors.ts';
+import { fenceOf } from '../../../src/base/fence.ts';
 import { nodeIdFrom } from '../../../src/base/ids.ts';
-import type { Cancel, Clock, StoreWrite } from '../../../src/base/ports.ts';
+import type { Cancel, Clock } from '../../../src/base/ports.ts';
 import { Random } from '../../../src/base/random.ts';
 import { decodeValue, encodeValue } from '../../../src/messages/codec/value.ts';
 import type { ContainerRecord, PoolRecord } from '../../../src/placement/state/container-records.ts';
 import { Timeline } from '../../../src/simulation/engine/timeline.ts';
-import type {
-  CallOutput,
-  CallSession,
-  ContainerChange,
-  ContainerLog,
-  ContainerReplication,
-  KnownPool,
-} from '../../../src/containers/contract.ts';
+import type { CallOutput, CallSession, ContainerReplication, KnownPool } from '../../../src/containers/contract.ts';
 import { type Context, module, type ModuleDefinition, methodError } from '../../../src/containers/module.ts';
+import { FakeContainerLog } from '../../fakes/fake-container-log.ts';
 import { ContainerHost } from '../../../src/containers/hosting/container-host.ts';
 import type { HostingLimits } from '../../../src/containers/hosting-limits.ts';
 import type { HostingEvent } from '../../../src/containers/hosting/hosting-ports.ts';
 
 export const self = { id: nodeIdFrom(new Uint8Array(16).fill(1)), name: 'n1', generation: 3 };
 export const other = nodeIdFrom(new Uint8Array(16).fill(2));
-
-export type Commit = { readonly writes: readonly StoreWrite[]; readonly done: Done<void> };
-
-/** The log of one activation. */
-export class FakeContainerLog implements ContainerLog {
-  readonly commits: Commit[] = [];
-  readonly lost: (reason: string) => void;
-  readonly fence: Fence;
-  isClosed = false;
-  readonly #harness: HostingHarness;
-  readonly #container: number;
-
-  constructor(harness: HostingHarness, change: ContainerChange, lost: (reason: string) => void) {
-    this.#harness = harness;
-    this.#container = change.container;
-    this.fence = change.record?.fence ?? fenceOf(0, 0);
-    this.lost = lost;
-  }
-
-  commit(writes: readonly StoreWrite[], done: Done<void>): void {
-    assert(!this.isClosed, 'a closed log accepts no commit');
-    this.commits.push({ writes, done });
-    if (this.#harness.commitsEnd) this.#harness.timeline.after(0, () => this.end());
-  }
-
-  close(done: Done<void>): void {
-    this.isClosed = true;
-    this.#harness.timeline.after(0, () => done(success(undefined)));
-  }
-
-  /** Ends the oldest commit. */
-  end(outcome: Outcome<void> = success(undefined)): void {
-    const commit = this.commits.shift();
-    if (commit === undefined) return;
-    if (outcome.ok) this.#apply(commit);
-    commit.done(outcome);
-  }
-
-  /** The oldest commits reach the disk without an acknowledgement. */
-  applyUnacknowledged(count: number): void {
-    for (const commit of this.commits.splice(0).slice(0, count)) this.#apply(commit);
-  }
-
-  #apply({ writes }: Commit): void {
-    const disk = this.#harness.disk(this.#container);
-    for (const { key, value } of writes) {
-      if (value === null) disk.delete(key);
-      else disk.set(key, value);
-    }
-  }
-}
 
 export type StartedCall = {
   outcome: Outcome<CallOutput> | undefined;

@@ -1,53 +1,13 @@
-/** Shared by tests of the runner: a clock that tests advance, fake HTTP, and units without a process. */
+/** Shared by tests of the runner: fake HTTP, and units without a process. */
 import assert from 'node:assert/strict';
-import { setImmediate } from 'node:timers/promises';
 import { RemusterError } from '../../../src/base/errors.ts';
-import type { Cancel, Clock } from '../../../src/base/ports.ts';
 import type { UnitSpec } from '../../../src/jobs/unit-spec.ts';
-import { Timeline } from '../../../src/simulation/engine/timeline.ts';
 import type { WorkflowDefinition } from '../../../src/runner/definition/workflow-context.ts';
 import { checkedWorkflowOf } from '../../../src/runner/definition/checked-workflow.ts';
 import { type FactsOverrides, deriveFacts } from '../../../src/runner/definition/fact-derivation.ts';
 import type { HttpClient, HttpRecorder, OpenHttp } from '../../../src/runner/definition/http-types.ts';
+import { FakeClock } from '../../fakes/fake-clock.ts';
 import { UnitExecution, type UnitExecutionEnd } from '../../../src/runner/execution/unit-execution.ts';
-
-export class FakeClock implements Clock {
-  readonly #timeline = new Timeline();
-
-  nowMs(): number {
-    return this.#timeline.nowMs;
-  }
-
-  wallMs(): number {
-    return 1_700_000_000_000 + this.#timeline.nowMs;
-  }
-
-  schedule(delayMs: number, run: () => void): Cancel {
-    return this.#timeline.after(delayMs, run);
-  }
-
-  /** Advances time, event by event, until the work has settled. */
-  async during<T>(work: Promise<T>): Promise<T> {
-    let isSettled = false;
-    const onSettled = (): void => {
-      isSettled = true;
-    };
-    work.then(onSettled, onSettled);
-    await setImmediate();
-    while (!isSettled) {
-      assert.ok(this.#timeline.step(), 'the work waits, but no event is scheduled');
-      await setImmediate();
-    }
-    return work;
-  }
-
-  /** Advances time until that moment. */
-  async until(atMs: number): Promise<void> {
-    const reached = Promise.withResolvers<void>();
-    this.schedule(atMs - this.nowMs(), () => reached.resolve());
-    await this.during(reached.promise);
-  }
-}
 
 export const noHttp: OpenHttp = () => {
   throw new RemusterError('FORBIDDEN', 'there is no network in this test');
