@@ -1,9 +1,10 @@
 /**
- * The types through which table, hosting, replication and calls see each other. Types only; it imports none of them.
+ * The types through which address table, hosting, replication and calls see each other. Types only; it imports none of
+ * them.
  *
- *   registry --records--> table (log, then memory) --changes--> hosting --commits--> copies --> disks here and elsewhere
- *                           ^                                      ^
- *   somebody's call --> calls (routes, sends, resends) --calls-----+   only while the serving lease holds
+ *   registry --records--> address table (WAL, then memory) --changes--> hosting --commits--> replication --> disks
+ *                               ^                                         ^
+ *   caller --> calls (route, send, retry) ------------calls---------------+   only while the serving lease holds
  */
 import type { Done, StateChanged } from '../base/errors.ts';
 import type { CallId, NodeId } from '../base/ids.ts';
@@ -20,72 +21,70 @@ export type ContainerChange = {
   readonly pool: KnownPool;
   readonly container: number;
   readonly record: ContainerRecord | undefined;
-  /** Of the registry: the version of the table's entry, and the guard of whoever wants to change the record. */
+  /** Registry revision of the record: the version of the table entry, and the guard of a record update. */
   readonly revision: number;
 };
 
 export type OwnedContainerChange = ContainerChange & { readonly record: ContainerRecord };
 
 /**
- * Who owns what, as far as this node knows. An entry is on this node's disk before it is here. Perhaps old: whoever
- * acts on it is corrected by the owner, and by the fence.
+ * The owners of all containers, as far as this node knows. An entry is in the WAL before it is here. It may be stale:
+ * the addressed node and the fence correct a caller that uses a stale entry.
  */
 export type AddressTable = {
   pool(name: string): KnownPool | undefined;
   poolByNumber(major: number): KnownPool | undefined;
   pools(): readonly KnownPool[];
-  /** False until the registry has said it all: a pool that it lacks may exist. */
+  /** False until the registry is loaded: a missing pool may exist. */
   readonly isConfirmed?: boolean;
-  /** Undefined: nobody owns it, or we do not know. */
+  /** Undefined: no owner, or unknown. */
   ownerOf(pool: KnownPool, container: number): NodeId | undefined;
-  /** 0 when we do not know the container. */
+  /** 0: the container is unknown. */
   versionOf(pool: KnownPool, container: number): number;
-  /** Somebody who knows better has told us; ignored if it is not newer. */
+  /** An owner that a reply has named; ignored if it is not newer. */
   addOwnerHint(pool: KnownPool, container: number, owner: NodeId | undefined, version: number): void;
   /** Calls back when the owner of that container changes, until cancelled. */
   watchOwner(pool: KnownPool, container: number, changed: () => void): Cancel;
-  /** Of everything applied so far: equal tables have equal versions and hashes. */
+  /** The highest revision applied; equal tables have equal versions and hashes. */
   readonly version: number;
   hash(): string;
 };
 
-/**
- * May this node serve what it owns, at this instant? It asks the leader again and again, and stops by itself in time.
- */
+/** The right of this node to serve its containers. The leader renews it; without renewal it ends by itself. */
 export type ServingLease = {
-  /** Now; whoever has just looked at the clock says what it told. */
+  /** True while the lease holds; a caller that has just read the clock passes `nowMs`. */
   holds(nowMs?: number): boolean;
-  /** Calls back when it begins to hold, and when it ends. */
+  /** Calls back when the lease starts to hold, and when it ends. */
   watch(changed: (holds: boolean) => void): Cancel;
 };
 
 export type StateEntry = { readonly key: string; readonly value: Uint8Array };
 
-/** What an owner holds of the state of its container: everything written through it is in order, and in every copy. */
+/** The log through which an owner writes the state of its container, in order and to every required replica. */
 export type ContainerLog = {
   /**
-   * Ends when every copy in sync has it as durable as the pool demands, always in the order of the calls. FENCED:
-   * another owner exists, or may exist; nothing further will be committed, and this may or may not have been.
-   * STORE_FULL and STORE_FAILED: it has not been and will not be, nor anything behind it.
+   * Ends when every required replica has the commit as durable as the pool demands, in the order of the calls. FENCED:
+   * another owner exists or may exist; nothing further is committed, and the outcome of this commit is unknown.
+   * STORE_FULL and STORE_FAILED: neither this commit nor any after it has been written or will be.
    */
   commit(writes: readonly StoreWrite[], done: Done<void>): void;
-  /** No commit is under way when it ends. The state stays on the disk. */
+  /** No commit is pending when it ends. The state stays on disk. */
   close(done: Done<void>): void;
 };
 
 export type OpenedLog = { readonly log: ContainerLog; readonly entries: readonly StateEntry[] };
 
-/** The state of containers on this node's disk, as owner and as copy of others. */
+/** The state of containers on this node, as owner and as replica. */
 export type ContainerReplication = {
   /**
-   * Becomes the writing end of the container under the record's fence, and reads its state. `lost` is called at most
-   * once, when the log cannot go on: fenced, or the disk failed.
+   * Opens the log of the container under the fence of the record, and reads its state. `lost` is called at most once,
+   * when the log cannot go on: fenced, or the disk failed.
    */
   open(change: ContainerChange, lost: (reason: string) => void, done: Done<OpenedLog>): void;
-  /** Every change of every container, in order: who is to hold copies, who may write to them. */
+  /** Every change of every container, in order: which nodes have replicas, and which owner may write to them. */
   changed(change: ContainerChange): void;
   /**
-   * Changes the record of a container that this node owns under this fence; ends with FENCED when it no longer does.
+   * Updates the record of a container that this node owns under this fence; ends with FENCED if it no longer does.
    */
   updateRecord(
     container: Pick<ContainerChange, 'pool' | 'container'>,
@@ -95,7 +94,7 @@ export type ContainerReplication = {
   ): void;
 };
 
-/** A call that has reached the node that owns its container, or should. */
+/** A call that has reached the presumed owner of its container. */
 export type IncomingCall = {
   readonly pool: KnownPool;
   readonly container: number;
@@ -103,12 +102,12 @@ export type IncomingCall = {
   /** An encoded list. */
   readonly args: Uint8Array;
   readonly id: CallId;
-  /** The lowest counter of this session to which its caller still waits for an answer. */
+  /** The lowest counter of this session for which its caller still waits. */
   readonly lowestPending: number;
   readonly remainingMs: number;
 };
 
-/** An encoded value, or a flow of them from a method that is an async generator. */
+/** An encoded value, or a stream of them from a method that is an async generator. */
 export type CallOutput = { readonly value: Uint8Array } | { readonly stream: AsyncIterable<Uint8Array> };
 
 export type HostedContainer = {
@@ -118,7 +117,7 @@ export type HostedContainer = {
   readonly fence: string;
   readonly version: number;
   readonly inSync: boolean;
-  /** Calls run in it now, as far as the lease lets them. Only of owners. */
+  /** The container is open and runs calls while the lease holds. Only of owners. */
   readonly isOpen?: boolean;
 };
 
@@ -126,21 +125,22 @@ export type HostedContainer = {
 export type ContainerHosting = {
   changed(change: ContainerChange): void;
   /**
-   * Runs it, or gives the answer of the first time. STALE_TABLE: not ours. NO_QUORUM: ours, but the lease does not
-   * hold. CAPACITY: its inbox is full. None of these has run it. CALL_FAILED: the method threw, and changed nothing. It
-   * may end before this returns, and what ended in NO_QUORUM or FENCED may go on: sent again, it gets the first answer.
+   * Runs the call, or returns its remembered result. STALE_TABLE: not the owner. NO_QUORUM: the lease does not hold.
+   * CAPACITY: the inbox is full. None of these has run the call. CALL_FAILED: the method threw, and changed nothing.
+   * `done` may be called before this returns. A call that ended with NO_QUORUM or FENCED may go on; a retry gets its
+   * first result.
    */
   call(call: IncomingCall, done: Done<CallOutput>): Cancel;
-  /** For a caller that has heard nothing for a while. */
+  /** The status of a call, for a caller without a reply. */
   callStatus(call: Pick<IncomingCall, 'pool' | 'container' | 'id'>): 'waiting' | 'running' | 'unknown';
-  /** The container with the lowest number that is open here. */
+  /** The lowest number of a container that is open on this node. */
   lowestOpen(pool: KnownPool): number | undefined;
   containers(): readonly HostedContainer[];
-  /** Lets everything go, in good order, within a bound. */
+  /** Drains and closes all containers, within a bound. */
   stop(done: Done<void>): void;
 };
 
-/** A call as somebody wants it made: an application, a method of another container, an operator. */
+/** A call before its route is resolved: of an application, a method of another container, or an operator. */
 export type RoutedCall = {
   readonly pool: string;
   readonly method: string;
@@ -152,7 +152,7 @@ export type RoutedCall = {
   readonly retryTimeoutMs?: number | undefined;
 };
 
-/** What one container answered. */
+/** The outcome of a call in one container. */
 export type ContainerCallResult = { readonly container: number } & (
   | { readonly ok: true; readonly value: Uint8Array }
   | {
@@ -163,19 +163,16 @@ export type ContainerCallResult = { readonly container: number } & (
     }
 );
 
-/**
- * `parts` when several containers were asked and nobody here can aggregate; in the order of their numbers, none
- * missing.
- */
+/** `parts`: the results of several containers in order of their numbers, none missing, if this node cannot aggregate. */
 export type CallResult = CallOutput | { readonly parts: readonly ContainerCallResult[] };
 
-/** Finds the owners, sends, sends again, gathers. Every call ends. */
+/** Finds the owners, sends, retries, combines results. Every call ends. */
 export type ContainerCalls = {
-  /** With several containers asked and one of them failed, the error is PARTIAL and its message names the parts. */
+  /** If some of several containers fail, the error is PARTIAL and its message names them. */
   call(call: RoutedCall, done: Done<CallResult>): Cancel;
-  /** Somebody is told by this node that the pool with that number is there: calls of it wait until the table has it. */
+  /** This node has confirmed the creation of the pool: calls wait until the address table has it. */
   expectPool(pool: string, major: number): void;
-  /** For methods and callbacks that call others: numbers its own calls. */
+  /** A session with its own call ids, for methods and callbacks that call other containers. */
   session(name: string): CallSession;
 };
 

@@ -8,7 +8,7 @@ import { type KnownModule, ModuleCatalog } from './module-catalog.ts';
 const counter = module('counter', { methods: { get: () => 1 } });
 const other = module('counter', { methods: { get: () => 2 } });
 
-test('modules are known by name and version, and whoever watches hears of new ones', () => {
+test('a module catalog finds modules by name and version, and notifies watchers of new ones', () => {
   const known = new ModuleCatalog();
   const added: KnownModule[] = [];
   const cancel = known.watch((one) => added.push(one));
@@ -29,7 +29,7 @@ test('modules are known by name and version, and whoever watches hears of new on
   ]);
 });
 
-test('two modules of one name and version are refused, and so are too many', () => {
+test('a module catalog refuses a second module of one name and version, and too many modules', () => {
   const known = new ModuleCatalog();
   known.add(counter);
   assert.throws(

@@ -1,6 +1,4 @@
-/**
- * The modules this node can run, by name and version; version 0 comes from its configuration. Bounded; runs nothing.
- */
+/** The modules that this node can run, by name and version; version 0 comes from its configuration. Bounded. */
 import { RemusterError } from '../base/errors.ts';
 import type { Cancel } from '../base/ports.ts';
 import type { ModuleDefinition } from './module.ts';
@@ -19,15 +17,19 @@ export class ModuleCatalog {
     return this.#byName.get(name)?.get(version);
   }
 
-  /** PRECONDITION when there is another one of that name and version, CAPACITY when there are too many. */
+  /** Throws PRECONDITION if another module has that name and version, CAPACITY if there are too many. */
   add(definition: ModuleDefinition, version = 0): void {
     const { name } = definition;
     const before = this.get(name, version);
     if (before === definition) return;
     if (before !== undefined) {
-      throw new RemusterError('PRECONDITION', `there are two modules "${name}" of version ${version}`);
+      throw new RemusterError(
+        'PRECONDITION',
+        `another module "${name}" of version ${version} is loaded: give this one another name or version`,
+      );
     }
-    if (this.#count >= modulesMax) throw new RemusterError('CAPACITY', `more than ${modulesMax} modules`);
+    if (this.#count >= modulesMax)
+      throw new RemusterError('CAPACITY', `this node has ${modulesMax} modules, its maximum`);
     const versions = this.#byName.get(name) ?? new Map<number, ModuleDefinition>();
     versions.set(version, definition);
     this.#byName.set(name, versions);
@@ -35,7 +37,7 @@ export class ModuleCatalog {
     for (const watcher of [...this.#watchers]) watcher({ definition, version });
   }
 
-  /** Nobody will want to run it again. What runs it now goes on. */
+  /** Containers that run the module go on. */
   remove(name: string, version: number): void {
     const versions = this.#byName.get(name);
     if (versions?.delete(version) !== true) return;
@@ -47,12 +49,12 @@ export class ModuleCatalog {
     return [...this.#byName.keys()].toSorted();
   }
 
-  /** Of one module, in ascending order. */
+  /** The versions of one module, in ascending order. */
   versions(name: string): readonly number[] {
     return [...(this.#byName.get(name)?.keys() ?? [])].toSorted((a, b) => a - b);
   }
 
-  /** Calls back for each one that is added from now on. */
+  /** Calls back for each module that is added from now on. */
   watch(added: (module: KnownModule) => void): Cancel {
     const watcher = (module: KnownModule): void => added(module);
     this.#watchers.add(watcher);

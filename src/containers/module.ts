@@ -1,5 +1,5 @@
 /**
- * What a user writes: a module, its methods, and the context they get. Types and a check of the definition; runs
+ * What a user writes: a module, its methods, and the context that they get. Types and a check of the definition; runs
  * nothing.
  *
  * A pool is a set of containers of one module; a container is one shard: a number, code and state. One writing call at
@@ -10,22 +10,27 @@ import { type ErrorCode, RemusterError, isRemusterError } from '../base/errors.t
 import { namePattern } from '../base/ids.ts';
 import type { LogLevel } from '../base/ports.ts';
 
-/** Which container a call is for. A hash names a container, never a node: strings are hashed, whole numbers taken as they are. */
+/**
+ * Chooses the containers of a call. A hash names a container, never a node: strings are hashed, numbers used directly.
+ */
 export type Route =
   | { readonly hash: string | number }
   | { readonly id: number }
   /** `[first, count]`. */
   | { readonly range: readonly [number, number] }
   | { readonly broadcast: true }
-  /** The container with the lowest number that the named node, or this node, owns. */
+  /** The lowest-numbered container that the named node, or this node, owns. */
   | { readonly node: string }
   | { readonly local: true }
-  /** The module's `route` decides. */
+  /** The `route` function of the module decides. */
   | { readonly dynamic: true };
 
-/** The state of a container: an ordered map from text to values. Values are those of JSON, and bigint, Uint8Array, Date, undefined inside of them. */
+/**
+ * The state of a container: an ordered map of strings to values: JSON, and within it bigint, Uint8Array, Date,
+ * undefined.
+ */
 export type State = {
-  // The contract shows `(ctx.state.get('n') ?? 0) + by`: what is in a state is for its module to know.
+  // The public contract has `(ctx.state.get('n') ?? 0) + by`: only the module knows the types of its values.
   // oxlint-disable-next-line typescript/no-explicit-any, typescript/no-unnecessary-type-parameters
   get<T = any>(key: string): T | undefined;
   has(key: string): boolean;
@@ -45,9 +50,9 @@ export type StateRange = {
   readonly reverse?: boolean;
 };
 
-/** Timers are part of the state: set with the call that sets them, kept over crashes and moves, run once. */
+/** Timers are part of the state: they commit with the call that sets them, survive crashes and moves, and run once. */
 export type Timers = {
-  /** Calls a method of this container after a while; a timer of the same name is replaced. */
+  /** Calls a method of this container after a delay; replaces a timer of the same name. */
   set(name: string, afterMs: number, method: string, ...args: readonly unknown[]): void;
   cancel(name: string): void;
 };
@@ -59,7 +64,7 @@ export type PoolInfo = {
   readonly params: unknown;
 };
 
-/** What every method and callback is given. Only valid until it returns. */
+/** The first argument of every method and callback; valid until it returns. */
 export type Context = {
   readonly state: State;
   readonly timers: Timers;
@@ -68,65 +73,68 @@ export type Context = {
   readonly container: number;
   /** The name of the node it runs on. */
   readonly node: string;
-  /** Of this call; the same when it is sent again. Empty in callbacks. */
+  /** The id of this call; a retry has the same one. Empty in callbacks. */
   readonly callId: string;
-  /** How much time the caller has left. */
+  /** Time until the deadline of the caller. */
   remainingMs(): number;
-  /** Aborted when the caller gives up, its deadline passes or the container has to close. */
+  /** Aborted when the caller cancels, its deadline passes, or the container closes. */
   readonly signal: AbortSignal;
-  /** Milliseconds since 1970, for people and for expiry; may jump. */
+  /** Milliseconds since 1970, for display and expiry; may jump. */
   now(): number;
   /** From 0 up to 1. */
   random(): number;
-  /** Calls another container, of this pool or another one. A call of one's own container waits for itself until its deadline. */
+  /** Calls another container, of any pool. A call of the own container would wait for itself until its deadline. */
   call<M extends Methods>(definition: ModuleDefinition<M>, pool: string): PoolHandle<M>;
   log(level: LogLevel, message: string, fields?: Readonly<Record<string, unknown>>): void;
 };
 
-// Arguments and results are checked where a method is called: here any method is one.
+// Arguments and results are checked where a method is called; here any signature is accepted.
 // oxlint-disable-next-line typescript/no-explicit-any
 type Run = (ctx: Context, ...args: any[]) => unknown;
 // oxlint-disable-next-line typescript/no-explicit-any
 type Aggregate = (parts: any[]) => unknown;
 
 export type MethodSpec = {
-  /** May overlap with others, changes nothing: a `set` throws. */
+  /** May overlap with other calls; `set` throws. */
   readonly readonly?: boolean;
   readonly run: Run;
-  /** Makes one result of those of several containers, in the order of their numbers. */
+  /** Combines the results of several containers, in the order of their numbers. */
   readonly aggregate?: Aggregate;
 };
 
 export type Methods = Readonly<Record<string, Run | MethodSpec>>;
 
-/** A node as callbacks see it. */
+/** A node in the arguments of callbacks. */
 export type NodeInfo = { readonly id: string; readonly name: string; readonly containers: number };
 
 /**
- * Called in this order: `init`, `restart` or `recover` ends before the first call; `workRemaining` is 0 before `migrate`
- * begins; after `migrate` no call runs here. What they change in the state is committed before what follows.
- * `restart` and `recover` call `init` when they are left out and there is no state.
+ * Called in this order: `init`, `restart` or `recover` ends before the first call; `workRemaining` is 0 before
+ * `migrate` starts; after `migrate` no call runs on this node. Their changes are committed before the next step. If
+ * `restart` or `recover` is missing and there is no state, `init` is called.
  */
 export type Callbacks = {
   /** The container is new. */
   init?(ctx: Context): void | Promise<void>;
-  /** The same node is back, with the state from its disk. */
+  /** The same node opens the container again, with the state from its disk. */
   restart?(ctx: Context): void | Promise<void>;
-  /** The node it was on is gone: another one has the state from its copy. */
+  /** The former owner is gone: another node opens the container from its replica. */
   recover?(ctx: Context): void | Promise<void>;
-  /** It will move to that node; the last call here has ended. */
+  /** The container moves to that node; the last call on this node has ended. */
   migrate?(ctx: Context, to: NodeInfo): void | Promise<void>;
-  /** Work that goes on outside of calls and has to end before a move. */
+  /** Work outside of calls that must end before a move; 0: none. */
   workRemaining?(ctx: Context): number;
   /** A node has joined. */
   expand?(ctx: Context, node: NodeInfo): void | Promise<void>;
-  /** On the leader: where it should recover, best first. Only candidates with all of its state count; none: the leader decides. */
+  /**
+   * On the leader: where to recover the container, best first. Candidates have all of its state; empty: the leader
+   * decides.
+   */
   scheduleRecover?(container: number, candidates: readonly NodeInfo[]): readonly string[];
 };
 
 export type ModuleSpec<M extends Methods> = Callbacks & {
   readonly methods: M;
-  /** Chooses the route of a dynamic call, on the node that was asked. */
+  /** Chooses the route of a dynamic call, on the node that routes it. */
   readonly route?: (method: string, args: readonly unknown[], pool: PoolInfo) => Route;
 };
 
@@ -135,7 +143,7 @@ export type ModuleDefinition<M extends Methods = Methods> = ModuleSpec<M> & { re
 type RunOf<T> = T extends Run ? T : T extends { readonly run: infer R } ? R : never;
 type ArgsOf<T> = RunOf<T> extends (ctx: Context, ...args: infer A) => unknown ? A : never;
 type ResultOf<T> = RunOf<T> extends (...args: never) => infer R ? Item<Awaited<R>> : never;
-/** A method that is an async generator gives a stream of its items. */
+/** A method that is an async generator returns a stream of its items. */
 type Item<R> = R extends AsyncGenerator<infer I> ? AsyncIterable<I> : R;
 type FannedOf<T> = T extends { readonly aggregate: (parts: never[]) => infer R } ? Awaited<R> : ResultOf<T>[];
 type Answer<R> = R extends AsyncIterable<unknown> ? R : Promise<R>;
@@ -152,9 +160,9 @@ export type FannedCalls<M extends Methods> = {
 
 export type CallOptions = {
   readonly timeoutMs?: number;
-  /** How long an owner that cannot be reached is looked for; then NETWORK_TIMEOUT. */
+  /** How long the call is retried while no owner confirms it; then NETWORK_TIMEOUT. */
   readonly retryTimeoutMs?: number;
-  /** The same id gives the same answer and runs once. */
+  /** Calls with the same id run once and get the same result. */
   readonly callId?: string;
   readonly signal?: AbortSignal;
 };
@@ -167,26 +175,27 @@ export type PoolHandle<M extends Methods> = {
   node(name: string): Calls<M>;
   local(): Calls<M>;
   dynamic(): Calls<M>;
-  /** The same pool, called with these options. */
+  /** A handle of the same pool with these options. */
   with(options: CallOptions): PoolHandle<M>;
 };
 
 export function module<const M extends Methods>(name: string, spec: ModuleSpec<M>): ModuleDefinition<M> {
   if (!namePattern.test(name)) throw new RemusterError('BAD_ARGUMENT', `"${name}" cannot be the name of a module`);
   const methods = Object.keys(spec.methods);
-  if (methods.length === 0) throw new RemusterError('BAD_ARGUMENT', 'a module needs a method');
+  if (methods.length === 0)
+    throw new RemusterError('BAD_ARGUMENT', `module "${name}" has no methods: define at least one`);
   const reserved = methods.find((method) => method.startsWith('$'));
   if (reserved !== undefined)
     throw new RemusterError(
       'BAD_ARGUMENT',
-      `a method cannot be called ${reserved}: "$" is for those that all modules have`,
+      `method ${reserved} cannot start with "$": that is reserved for methods of all modules`,
     );
   return { ...spec, name };
 }
 
 /**
- * A method that throws has changed nothing. The caller gets CALL_FAILED with the message of what was thrown, unless it is
- * a RemusterError with one of these codes: that one arrives as it is.
+ * A method that throws has changed nothing. The caller gets CALL_FAILED with the message of the exception, unless that
+ * is a RemusterError with one of these codes, which the caller gets unchanged.
  */
 const thrownCodes = [
   'BAD_ARGUMENT',
@@ -198,12 +207,12 @@ const thrownCodes = [
 ] as const satisfies readonly ErrorCode[];
 export type ThrownCode = (typeof thrownCodes)[number];
 
-/** For a method that refuses: `throw methodError('PRECONDITION', 'the account is closed')`. Nothing it did is kept. */
+/** For a method that refuses: `throw methodError('PRECONDITION', 'the account is closed')`. Its changes are dropped. */
 export function methodError(code: ThrownCode, message: string): RemusterError {
   return new RemusterError(code, message, 'no');
 }
 
-/** What the caller of a method gets to hear of what the method threw. */
+/** The error that the caller gets for an exception of the method. */
 export function toMethodError(thrown: unknown): RemusterError {
   if (isRemusterError(thrown) && (thrownCodes as readonly string[]).includes(thrown.code)) return thrown;
   return new RemusterError('CALL_FAILED', thrown instanceof Error ? thrown.message : String(thrown));

@@ -23,7 +23,7 @@ const good = [
   JSON.stringify({ complete: true, containers: 2 }),
 ];
 
-/** Of the whole file; '' when nothing is wrong with it. */
+/** The error of a whole file; '' if it is valid. */
 function fault(lines: readonly string[]): string {
   const reader = new ExportReader();
   try {
@@ -37,7 +37,7 @@ function fault(lines: readonly string[]): string {
 }
 
 describe('the file of an exported pool', () => {
-  test('is read from its first line to its last', () => {
+  test('is read line by line', () => {
     assert.equal(fault(good), '');
     const reader = new ExportReader();
     assert.deepEqual(reader.take(good[0] ?? ''), head);
@@ -45,7 +45,7 @@ describe('the file of an exported pool', () => {
     assert.deepEqual(reader.take(good[2] ?? ''), { s: 'a', v: 'AA==' });
   });
 
-  test('is refused wherever it is cut off, and without any of its lines', () => {
+  test('is refused if it is cut anywhere, or lacks any line', () => {
     for (let length = 0; length < good.length; length++) assert.match(fault(good.slice(0, length)), /^STORE_CORRUPT/);
     for (let at = 0; at < good.length; at++)
       assert.match(fault(good.toSpliced(at, 1)), /^STORE_CORRUPT/, good[at] ?? '');
@@ -53,15 +53,15 @@ describe('the file of an exported pool', () => {
       assert.match(fault(good.toSpliced(at, 0, good[at] ?? '')), /^STORE_CORRUPT/, good[at] ?? '');
   });
 
-  test('is refused when a row was changed, or two have changed places', () => {
+  test('is refused if a row is changed, or two rows are swapped', () => {
     assert.match(fault(good.toSpliced(2, 1, '{"s":"a","v":"AQ=="}')), /checksum/);
     assert.match(fault(good.toSpliced(2, 2, good[3] ?? '', good[2] ?? '')), /checksum/);
   });
 
-  test('is refused when it is something else', () => {
-    assert.match(fault(['hello']), /no JSON/);
-    assert.match(fault(['{"export":"other"}']), /no exported pool/);
+  test('is refused if it is another kind of file', () => {
+    assert.match(fault(['hello']), /not a JSON object/);
+    assert.match(fault(['{"export":"other"}']), /not an exported pool/);
     assert.match(fault([JSON.stringify({ ...head, format: 2 })]), /^INCOMPATIBLE_VERSION/);
-    assert.match(fault([...good.slice(0, 2), '{"x":1}']), /no known kind/);
+    assert.match(fault([...good.slice(0, 2), '{"x":1}']), /unknown kind/);
   });
 });

@@ -1,6 +1,6 @@
 /**
- * The JSON-lines format of an exported pool, with a checksum per container and an end mark. Values are base64 of what
- * the container has, so nothing is lost. Reads and writes no files.
+ * The JSON-lines format of an exported pool, with a checksum per container and an end mark. Values are the stored bytes
+ * in base64, so nothing is lost. Reads and writes no files.
  *
  *   {"export":"remuster pool","format":1,"pool":"visits","module":"counter","containers":2,...}
  *   {"container":0}
@@ -14,7 +14,7 @@ import { crc32c } from '../base/crc.ts';
 import { RemusterError } from '../base/errors.ts';
 import type { PoolDurability } from '../placement/state/container-records.ts';
 
-/** What is needed to make the pool again. */
+/** What an import needs to create the pool. */
 export type ExportHead = {
   readonly export: typeof exportKind;
   readonly format: number;
@@ -29,7 +29,7 @@ export type ExportHead = {
   readonly exportedAt: string;
 };
 
-/** A row as it stands in the file: state or timer, its key, its value in base64. */
+/** A row of the file: `s` is a key of the state, `t` the name of a timer, `v` the value in base64. */
 export type ExportRow = { readonly s: string; readonly v: string } | { readonly t: string; readonly v: string };
 export type ExportEnd = { readonly end: number; readonly rows: number; readonly sum: string };
 export type ExportLine =
@@ -44,7 +44,7 @@ export const exportFormat = 1;
 
 const encoder = new TextEncoder();
 
-/** Of the rows of one container, line after line: each sum includes the one before. */
+/** The checksum of the rows of one container; each line is added to the sum of the lines before. */
 export class ExportChecksum {
   #sum = 0;
   #rows = 0;
@@ -57,7 +57,7 @@ export class ExportChecksum {
     return this.#sum.toString(16).padStart(8, '0');
   }
 
-  /** A line without its end. */
+  /** Adds a line, without its line break. */
   add(line: string): void {
     this.#sum = crc32c(encoder.encode(`${this.text}${line}`));
     this.#rows += 1;
@@ -68,75 +68,75 @@ export class ExportChecksum {
   }
 }
 
-/** Follows a file from its first line to its last, and refuses it as soon as something is missing or damaged. */
+/** Checks a file line by line, and refuses it as soon as something is missing or damaged. */
 export class ExportReader {
   #head: ExportHead | undefined;
   #next = 0;
   #sum: ExportChecksum | undefined;
   #isComplete = false;
 
-  /** What the line says; STORE_CORRUPT when it cannot stand where it stands. */
+  /** Parses the next line; throws STORE_CORRUPT if it is malformed or out of place. */
   take(text: string): ExportLine {
-    const line = parsed(text);
-    if (this.#isComplete) throw damaged('something comes after its end');
+    const line = parseLine(text);
+    if (this.#isComplete) throw damagedFile('it has lines after its end mark');
     if (this.#head === undefined) {
-      this.#head = headOf(line);
+      this.#head = checkHead(line);
       return this.#head;
     }
-    if ('s' in line || 't' in line) this.#row(text);
-    else if ('container' in line) this.#begin(line.container);
-    else if ('end' in line) this.#end(line);
+    if ('s' in line || 't' in line) this.#addRow(text);
+    else if ('container' in line) this.#startContainer(line.container);
+    else if ('end' in line) this.#endContainer(line);
     else if ('complete' in line) this.#complete(this.#head);
-    else throw damaged('a line is of no known kind');
+    else throw damagedFile('a line has an unknown kind');
     return line;
   }
 
-  /** The file is over. */
+  /** Called after the last line. */
   finish(): void {
-    if (!this.#isComplete) throw damaged('its end is missing');
+    if (!this.#isComplete) throw damagedFile('its end mark is missing');
   }
 
-  #begin(container: number): void {
-    if (this.#sum !== undefined || container !== this.#next) throw damaged(`container ${this.#next} is missing`);
+  #startContainer(container: number): void {
+    if (this.#sum !== undefined || container !== this.#next) throw damagedFile(`container ${this.#next} is missing`);
     this.#sum = new ExportChecksum();
   }
 
-  #row(text: string): void {
-    if (this.#sum === undefined) throw damaged('a row belongs to no container');
+  #addRow(text: string): void {
+    if (this.#sum === undefined) throw damagedFile('a row belongs to no container');
     this.#sum.add(text);
   }
 
-  #end({ end, rows, sum }: ExportEnd): void {
-    const seen = this.#sum;
-    if (seen === undefined || end !== this.#next || rows !== seen.rows || sum !== seen.text)
-      throw damaged(`the rows of container ${this.#next} do not match their checksum`);
+  #endContainer({ end, rows, sum }: ExportEnd): void {
+    const checksum = this.#sum;
+    if (checksum === undefined || end !== this.#next || rows !== checksum.rows || sum !== checksum.text)
+      throw damagedFile(`the rows of container ${this.#next} do not match their checksum`);
     this.#sum = undefined;
     this.#next += 1;
   }
 
   #complete({ containers }: ExportHead): void {
-    if (this.#sum !== undefined || this.#next !== containers) throw damaged(`container ${this.#next} is missing`);
+    if (this.#sum !== undefined || this.#next !== containers) throw damagedFile(`container ${this.#next} is missing`);
     this.#isComplete = true;
   }
 }
 
-function headOf(line: ExportLine): ExportHead {
-  if (!('export' in line) || line.export !== exportKind) throw damaged('it is no exported pool');
+function checkHead(line: ExportLine): ExportHead {
+  if (!('export' in line) || line.export !== exportKind) throw damagedFile('it is not an exported pool');
   if (line.format !== exportFormat) throw new RemusterError('INCOMPATIBLE_VERSION', wrongFormat(line.format));
   return line;
 }
 
-function parsed(text: string): ExportLine {
+function parseLine(text: string): ExportLine {
   try {
     const line: unknown = JSON.parse(text);
     if (typeof line === 'object' && line !== null) return line as ExportLine;
   } catch {
-    // Told below.
+    // The error below covers it.
   }
-  throw damaged('a line is no JSON');
+  throw damagedFile('a line is not a JSON object');
 }
 
-function damaged(what: string): RemusterError {
+function damagedFile(what: string): RemusterError {
   return new RemusterError('STORE_CORRUPT', `the file cannot be used: ${what}`);
 }
 

@@ -1,11 +1,11 @@
-/** Handles of pools: what a call turns into, and which calls the compiler refuses. */
+/** Pool handles: the calls that they create, and the calls that the compiler refuses. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isRemusterError } from '../base/errors.ts';
 import { type CallOptions, module } from './module.ts';
 import { type HandleCall, type InvokeCall, poolHandle } from './pool-handle.ts';
 
-// The example of the public contract, as written.
+// The example of the public contract, verbatim.
 const counter = module('counter', {
   methods: {
     add: async (ctx, by: number) => {
@@ -45,7 +45,7 @@ function recorded(answer: ReturnType<InvokeCall> = Promise.resolve('answer')): {
   };
 }
 
-test('each route turns a method into one plain call', async () => {
+test('each route of a handle turns a method into one plain call', async () => {
   const { seen, invoke } = recorded();
   const pool = poolHandle(shop, 'main', invoke);
   assert.equal(await pool.hash('user:42').greet('Ann', 2), 'answer');
@@ -73,7 +73,7 @@ test('each route turns a method into one plain call', async () => {
   assert.equal(seen[0]?.call.pool, 'main');
 });
 
-test('options of a handle add up, and leave the handle they came from alone', async () => {
+test('options of a handle are merged, and do not change the original handle', async () => {
   const { seen, invoke } = recorded();
   const pool = poolHandle(shop, 'main', invoke);
   const patient = pool.with({ timeoutMs: 100 });
@@ -86,7 +86,7 @@ test('options of a handle add up, and leave the handle they came from alone', as
   );
 });
 
-test('an unknown method is undefined, as on any object', () => {
+test('an unknown method of a handle is undefined', () => {
   const calls: object = poolHandle(shop, 'main', recorded().invoke).id(0);
   assert.equal(Reflect.get(calls, 'nothing'), undefined);
   assert.equal(Reflect.get(calls, 'then'), undefined);
@@ -100,7 +100,7 @@ test('handles of one definition share their methods', () => {
   assert.equal(one.greet, two.greet);
 });
 
-test('a generator gives a flow, whether it comes at once or by a promise, and begins when it is read', async () => {
+test('a generator returns a result stream, directly or in a promise, and starts at the first read', async () => {
   async function* items(): AsyncGenerator<number> {
     yield 1;
     yield 2;
@@ -116,7 +116,7 @@ test('a generator gives a flow, whether it comes at once or by a promise, and be
   }
 });
 
-test('who stops reading a flow ends it', async () => {
+test('a reader that stops ends the result stream', async () => {
   let ended = false;
   async function* items(): AsyncGenerator<number> {
     try {
@@ -133,7 +133,7 @@ test('who stops reading a flow ends it', async () => {
   assert.equal(ended, true);
 });
 
-test('a flow of several containers, and a name that is none, are refused', async () => {
+test('a handle refuses a result stream of several containers, and an invalid pool name', async () => {
   const pool = poolHandle(shop, 'main', recorded().invoke);
   const flow: unknown = pool.broadcast().orders(1);
   await assert.rejects(
@@ -146,7 +146,7 @@ test('a flow of several containers, and a name that is none, are refused', async
   );
 });
 
-/** Never runs: it is here for the compiler, which must accept and refuse exactly this. */
+/** Never runs: the compiler must accept and refuse exactly these calls. */
 async function typed(): Promise<void> {
   const { invoke } = recorded();
   const visits = poolHandle(counter, 'visits', invoke);
@@ -169,11 +169,11 @@ async function typed(): Promise<void> {
   await visits.hash('user:42').add('1');
   // @ts-expect-error: one argument too many
   await visits.hash('user:42').read(1);
-  // @ts-expect-error: the context is not the caller's to give
+  // @ts-expect-error: a caller does not pass the context
   await pool.id(1).greet({}, 'Ann');
   // @ts-expect-error: the result is a text
   (await pool.id(1).greet('Ann')) satisfies number;
-  // @ts-expect-error: the result of several containers is what aggregate makes of theirs
+  // @ts-expect-error: the result of several containers is that of aggregate
   (await pool.broadcast().count()) satisfies number;
   // @ts-expect-error: a container is a number
   pool.id('1');

@@ -1,6 +1,6 @@
 /**
- * The object with one method per module method that an application holds. Turns `pool.hash('a').add(1)` into one plain
- * call. Knows nothing of owners or the wire.
+ * The pool handle of an application: an object with the methods of the module. Turns `pool.hash('a').add(1)` into one
+ * plain call. Knows nothing of owners or messages.
  *
  * The methods of a module become a class once per definition, so a call costs two small objects and no lookup of names.
  */
@@ -13,14 +13,14 @@ export type HandleCall = {
   readonly method: string;
   readonly args: readonly unknown[];
   readonly route: Route;
-  /** The route names several containers: the result is that of the method's `aggregate`, or a list. */
+  /** The route names several containers: the result is that of the `aggregate` of the method, or a list. */
   readonly isFanOut: boolean;
 };
 
-/** A method that is an async generator ends in an AsyncIterable, at once or by a promise; all others in a promise. */
+/** A method that is an async generator returns an AsyncIterable, perhaps in a promise; all others return a promise. */
 export type InvokeCall = (call: HandleCall, options: CallOptions) => Promise<unknown> | AsyncIterable<unknown>;
 
-/** Throws BAD_ARGUMENT for what cannot be the name of a pool. */
+/** Throws BAD_ARGUMENT for an invalid pool name. */
 export function poolHandle<M extends Methods>(
   definition: ModuleDefinition<M>,
   pool: string,
@@ -30,50 +30,50 @@ export function poolHandle<M extends Methods>(
   return handleWith<M>(callsClassOf(definition), { pool, invoke, options: {} });
 }
 
-/** Is the method an async generator, so that its result is a flow of items? */
+/** True if the method is an async generator, so that its result is a stream of items. */
 export function isStreamingMethod(method: Methods[string]): boolean {
   const run = typeof method === 'function' ? method : method.run;
   return Object.prototype.toString.call(run) === '[object AsyncGeneratorFunction]';
 }
 
-/** Where calls of one handle go. */
-type Line = { readonly pool: string; readonly invoke: InvokeCall; readonly options: CallOptions };
+/** What all calls of one handle share. */
+type HandleContext = { readonly pool: string; readonly invoke: InvokeCall; readonly options: CallOptions };
 
-type CallsClass = new (line: Line, route: Route, isFanned: boolean) => object;
+type CallsClass = new (context: HandleContext, route: Route, isFanOut: boolean) => object;
 
-/** No method can be called like a symbol, so these never stand in the way of one. */
-const lineOf = Symbol('line');
+/** Symbols, because they cannot clash with the names of methods. */
+const contextOf = Symbol('context');
 const routeOf = Symbol('route');
-const fannedOf = Symbol('fanned');
+const fanOutOf = Symbol('fanOut');
 
-type Target = { readonly [lineOf]: Line; readonly [routeOf]: Route; readonly [fannedOf]: boolean };
+type Target = { readonly [contextOf]: HandleContext; readonly [routeOf]: Route; readonly [fanOutOf]: boolean };
 
 const classes = new WeakMap<object, CallsClass>();
 
 function callsClassOf(definition: ModuleDefinition): CallsClass {
   const known = classes.get(definition);
   if (known !== undefined) return known;
-  const made = makeCallsClass(definition.methods);
-  classes.set(definition, made);
-  return made;
+  const created = createCallsClass(definition.methods);
+  classes.set(definition, created);
+  return created;
 }
 
-function makeCallsClass(methods: Methods): CallsClass {
+function createCallsClass(methods: Methods): CallsClass {
   class ModuleCalls {
-    readonly [lineOf]: Line;
+    readonly [contextOf]: HandleContext;
     readonly [routeOf]: Route;
-    readonly [fannedOf]: boolean;
+    readonly [fanOutOf]: boolean;
 
-    constructor(line: Line, route: Route, isFanned: boolean) {
-      this[lineOf] = line;
+    constructor(context: HandleContext, route: Route, isFanOut: boolean) {
+      this[contextOf] = context;
       this[routeOf] = route;
-      this[fannedOf] = isFanned;
+      this[fanOutOf] = isFanOut;
     }
   }
   for (const [name, method] of Object.entries(methods)) {
-    const isFlow = isStreamingMethod(method);
+    const isStream = isStreamingMethod(method);
     const call = function (this: Target, ...args: readonly unknown[]): unknown {
-      return isFlow ? flow(this, name, args) : send(this, name, args);
+      return isStream ? openStream(this, name, args) : send(this, name, args);
     };
     Object.defineProperty(ModuleCalls.prototype, name, { value: call, enumerable: true });
   }
@@ -81,34 +81,39 @@ function makeCallsClass(methods: Methods): CallsClass {
 }
 
 function send(target: Target, method: string, args: readonly unknown[]): ReturnType<InvokeCall> {
-  const { pool, invoke, options } = target[lineOf];
-  return invoke({ pool, method, args, route: target[routeOf], isFanOut: target[fannedOf] }, options);
+  const { pool, invoke, options } = target[contextOf];
+  return invoke({ pool, method, args, route: target[routeOf], isFanOut: target[fanOutOf] }, options);
 }
 
-/** Begins when somebody begins to read, as a generator does; who stops reading ends the call. */
-async function* flow(target: Target, method: string, args: readonly unknown[]): AsyncGenerator {
-  if (target[fannedOf]) throw new RemusterError('BAD_ARGUMENT', `${method} gives a flow: ask one container at a time`);
+/** Starts the call at the first read, as a generator does; a reader that stops ends the call. */
+async function* openStream(target: Target, method: string, args: readonly unknown[]): AsyncGenerator {
+  if (target[fanOutOf])
+    throw new RemusterError('BAD_ARGUMENT', `${method} returns a result stream: call one container at a time`);
   const items = await send(target, method, args);
-  if (!isFlow(items)) throw new RemusterError('INTERNAL', `${method} of another version gave no flow`);
+  if (!isStream(items))
+    throw new RemusterError(
+      'INTERNAL',
+      `${method} returned no result stream: the node runs another version of the module`,
+    );
   yield* items;
 }
 
-function isFlow(value: unknown): value is AsyncIterable<unknown> {
+function isStream(value: unknown): value is AsyncIterable<unknown> {
   return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
 }
 
-function handleWith<M extends Methods>(Made: CallsClass, line: Line): PoolHandle<M> {
-  const one = (route: Route): Calls<M> => new Made(line, route, false) as Calls<M>;
-  const many = (route: Route): FannedCalls<M> => new Made(line, route, true) as FannedCalls<M>;
-  const [everywhere, here, chosen] = [many({ broadcast: true }), one({ local: true }), one({ dynamic: true })];
+function handleWith<M extends Methods>(HandleClass: CallsClass, context: HandleContext): PoolHandle<M> {
+  const single = (route: Route): Calls<M> => new HandleClass(context, route, false) as Calls<M>;
+  const fanOut = (route: Route): FannedCalls<M> => new HandleClass(context, route, true) as FannedCalls<M>;
+  const [everywhere, here, chosen] = [fanOut({ broadcast: true }), single({ local: true }), single({ dynamic: true })];
   return {
-    hash: (key) => one({ hash: key }),
-    id: (container) => one({ id: container }),
-    range: (first, count) => many({ range: [first, count] }),
+    hash: (key) => single({ hash: key }),
+    id: (container) => single({ id: container }),
+    range: (first, count) => fanOut({ range: [first, count] }),
     broadcast: () => everywhere,
-    node: (name) => one({ node: name }),
+    node: (name) => single({ node: name }),
     local: () => here,
     dynamic: () => chosen,
-    with: (options) => handleWith<M>(Made, { ...line, options: { ...line.options, ...options } }),
+    with: (options) => handleWith<M>(HandleClass, { ...context, options: { ...context.options, ...options } }),
   };
 }

@@ -13,7 +13,7 @@ import { type ReceivedServingGrant, ServingLeaseRenewal, servingLeaseShares } fr
 const leaseMs = 5_000;
 const regrantMs = leaseMs * 1.1;
 
-/** Grants while it may, and remembers when, by its own clock. */
+/** A leader that grants while it may, and remembers its grants by its own clock. */
 class Granter {
   readonly clock: Clock;
   answer: 'grant' | 'superseded' | 'notLeader' | 'nonsense' | 'elsewhere' = 'grant';
@@ -35,7 +35,7 @@ class Granter {
     return success({ leaseMs: this.leaseMs, term: this.term, revokedRevision: this.revokedRevision });
   }
 
-  /** From now on somebody else may serve what the worker served. */
+  /** From now on another node may serve the containers of the worker. */
   get mayRegrant(): boolean {
     return this.clock.nowMs() >= this.lastGrantMs + regrantMs;
   }
@@ -45,8 +45,8 @@ type Program = { readonly lease?: ServingLeaseHost; readonly told: boolean[] };
 
 class Scene {
   leader: string | undefined = 'm1';
-  readonly mistakes: unknown[] = [];
-  /** Also of those that are gone: what they granted still counts. */
+  readonly errors: unknown[] = [];
+  /** Former leaders included: their grants still count. */
   readonly granters = new Map<string, Granter>();
   readonly world: SimulatedWorld<Program>;
 
@@ -67,7 +67,7 @@ class Scene {
         const told: boolean[] = [];
         const lease = new ServingLeaseHost(
           {
-            ...{ clock: ports.clock, random, streams, self: identity, onHalt: (error) => this.mistakes.push(error) },
+            ...{ clock: ports.clock, random, streams, self: identity, onHalt: (error) => this.errors.push(error) },
             leader: () => this.#peer(this.leader),
             managers: () => ['m1', 'm2'].flatMap((one) => (names.includes(one) ? (this.#peer(one) ?? []) : [])),
             onLeaderNotice: (notice) => {
@@ -99,7 +99,7 @@ class Scene {
     return this.granters.get(name) as Granter;
   }
 
-  /** From now on it grants. */
+  /** From now on this leader grants. */
   leads(name: string): void {
     this.granter(name).answer = 'grant';
     this.granter(name).term = 2;
@@ -109,7 +109,7 @@ class Scene {
     return [...this.granters.values()].reduce((sum, { asked }) => sum + asked, 0);
   }
 
-  /** Lets time pass; at every step nobody may regrant what is still being served. */
+  /** Advances time; at no step may a leader reassign containers that are still served. */
   run(forMs: number, each: () => void = () => {}): void {
     const { timeline } = this.world;
     const untilMs = timeline.nowMs + forMs;
@@ -120,7 +120,7 @@ class Scene {
     }
     timeline.runUntil(untilMs);
     this.#check();
-    assert.deepEqual(this.mistakes, []);
+    assert.deepEqual(this.errors, []);
   }
 
   #check(): void {
@@ -146,8 +146,8 @@ function serviceOf(granter: Granter): StreamService {
       const outcome = granter.grant();
       reply(outcome.ok ? success(encodeMessage({ kind: 'servingLeaseGranted', ...outcome.value })) : outcome);
     },
-    notify: () => assert.fail('nobody notifies'),
-    open: () => assert.fail('nobody opens'),
+    notify: () => assert.fail('no notification is expected'),
+    open: () => assert.fail('no stream is expected'),
   };
 }
 
@@ -156,13 +156,13 @@ function idOf(index: number): NodeId {
 }
 
 describe('the serving lease', () => {
-  test('asks in time for several tries before it stops by itself', () => {
+  test('is requested early enough for several retries before it ends', () => {
     const { stop, interval, timeout, retryMin } = servingLeaseShares;
     assert.ok(timeout < interval && retryMin < timeout && stop < 1);
     assert.ok(interval + (timeout + retryMin) + (timeout + 2 * retryMin) < stop);
   });
 
-  test('begins with the first grant and is renewed every fifth of it', () => {
+  test('starts with the first grant and is renewed every fifth of its length', () => {
     const scene = new Scene('begins');
     assert.equal(scene.lease.holds(), false);
     scene.run(100);
@@ -172,7 +172,7 @@ describe('the serving lease', () => {
     assert.deepEqual(scene.told, [true]);
   });
 
-  test('ends by itself when the leader is gone, counted from the last asking', () => {
+  test('ends by itself when the leader is gone, counted from the last granted request', () => {
     const scene = new Scene('gone');
     scene.run(10_000);
     scene.world.crash('m1');
@@ -186,7 +186,7 @@ describe('the serving lease', () => {
     assert.deepEqual(scene.told, [true, false]);
   });
 
-  test('is not held any more by one that stood still, before any timer of it has run', () => {
+  test('does not hold after a pause of the process, even before its timers have run', () => {
     const scene = new Scene('paused');
     scene.run(10_000);
     scene.world.pauseNode('w', 3 * leaseMs);
@@ -194,12 +194,12 @@ describe('the serving lease', () => {
     assert.equal(scene.lease.holds(), false);
     assert.deepEqual(scene.told, [true]);
     scene.run(leaseMs);
-    // Whoever slept through the end hears of it.
+    // A process that was paused past the end reports the end.
     assert.deepEqual(scene.told, [true, false, true]);
     assert.equal(scene.lease.holds(), true);
   });
 
-  test('does not count an answer that was as long on its way as the lease', () => {
+  test('does not hold by a reply that took as long as the lease', () => {
     const scene = new Scene('late');
     scene.run(10_000);
     scene.world.pauseNode('m1', 4 * leaseMs);
@@ -209,7 +209,7 @@ describe('the serving lease', () => {
     assert.equal(scene.lease.holds(), true);
   });
 
-  test('goes on with the next leader, at once when it is told', () => {
+  test('is requested from the next leader at once when that is known', () => {
     const scene = new Scene('next');
     scene.run(10_000);
     scene.world.crash('m1', 'lost');
@@ -224,7 +224,7 @@ describe('the serving lease', () => {
     assert.deepEqual(scene.told, [true]);
   });
 
-  test('is asked of whom a former leader names, without any other news', () => {
+  test('is requested from the leader that a former leader names', () => {
     const scene = new Scene('named');
     scene.run(10_000);
     scene.granter('m1').answer = 'elsewhere';
@@ -234,7 +234,7 @@ describe('the serving lease', () => {
     assert.deepEqual(scene.told, [true]);
   });
 
-  test('is asked of the other managers when the leader is gone and nobody tells of another', () => {
+  test('is requested from the other managers when the leader is gone and no other is known', () => {
     const scene = new Scene('others');
     scene.run(10_000);
     scene.world.crash('m1', 'lost');
@@ -244,7 +244,7 @@ describe('the serving lease', () => {
     assert.equal(scene.lease.holds(), true);
   });
 
-  test('counts only what the latest leader has granted', () => {
+  test('counts only the grants of the latest leader', () => {
     const scene = new Scene('latest');
     scene.run(5_000);
     scene.leads('m2');
@@ -255,13 +255,13 @@ describe('the serving lease', () => {
     scene.world.crash('m2', 'lost');
     scene.run(900);
     assert.equal(scene.lease.holds(), false);
-    // The former leader answers again, and does not know yet that it is one no longer.
+    // The former leader replies again, and does not know yet that it has been replaced.
     scene.leader = 'm1';
     scene.run(10_000);
     assert.equal(scene.lease.holds(), false);
   });
 
-  test('is dropped at once when a later life of this node is known', () => {
+  test('ends at once when a later generation of this node is known', () => {
     const scene = new Scene('superseded');
     scene.run(10_000);
     scene.granter().answer = 'superseded';
@@ -270,7 +270,7 @@ describe('the serving lease', () => {
     assert.deepEqual(scene.told, [true, false]);
   });
 
-  test('waits until the table shows what was given to others meanwhile', () => {
+  test('does not hold before the table has applied the reassignments of the meantime', () => {
     const scene = new Scene('taken');
     scene.lease.tableApplied(7);
     scene.run(10_000);
@@ -288,7 +288,7 @@ describe('the serving lease', () => {
     scene.run(2 * leaseMs, () => assert.equal(scene.lease.holds(), true));
   });
 
-  test('is asked for again sooner after a refusal, and never in a rush', () => {
+  test('is requested again sooner after a refusal, with backoff', () => {
     for (const answer of ['notLeader', 'nonsense'] as const) {
       const scene = new Scene(answer);
       scene.run(10_000);
@@ -304,22 +304,22 @@ describe('the serving lease', () => {
     }
   });
 
-  test('is asked for again soon at first, however long it is', () => {
+  test('is requested again soon after the first failure, however long it is', () => {
     const machine = new ServingLeaseRenewal(new Random('long'), 120_000);
-    const [ask] = machine.step(0, { kind: 'begin' });
-    assert.ok(ask?.kind === 'ask');
-    const effects = machine.step(10, { kind: 'answered', id: ask.id, answer: { kind: 'failed' } });
+    const [ask] = machine.step(0, { kind: 'start' });
+    assert.ok(ask?.kind === 'request');
+    const effects = machine.step(10, { kind: 'replied', id: ask.id, reply: { kind: 'failed' } });
     const next = effects.find((effect) => effect.kind === 'schedule');
     assert.ok(next !== undefined && next.atMs > 10 && next.atMs <= 260, JSON.stringify(effects));
   });
 
-  test('is asked for again soon while the table is behind', () => {
+  test('is requested again soon while the table is behind', () => {
     const machine = new ServingLeaseRenewal(new Random('behind'), leaseMs);
-    let [nowMs, effects] = [0, machine.step(0, { kind: 'begin' })];
+    let [nowMs, effects] = [0, machine.step(0, { kind: 'start' })];
     for (let id = 1; id <= 20; id++) {
-      assert.ok(effects.some((effect) => effect.kind === 'ask' && effect.id === id));
+      assert.ok(effects.some((effect) => effect.kind === 'request' && effect.id === id));
       nowMs += 1;
-      effects = machine.step(nowMs, { kind: 'answered', id, answer: { kind: 'behind' } });
+      effects = machine.step(nowMs, { kind: 'replied', id, reply: { kind: 'behind' } });
       const again = effects.find((effect) => effect.kind === 'schedule');
       assert.ok(again !== undefined && again.atMs - nowMs <= 2 * servingLeaseShares.retryMin * leaseMs);
       nowMs = again.atMs;
@@ -327,7 +327,7 @@ describe('the serving lease', () => {
     }
   });
 
-  test('is over when it is stopped', () => {
+  test('ends when it is stopped', () => {
     const scene = new Scene('stopped');
     scene.run(1_000);
     const { lease } = scene;
@@ -339,7 +339,7 @@ describe('the serving lease', () => {
     assert.equal(scene.granter().asked, asked);
   });
 
-  test('is granted directly to a node that leads itself', () => {
+  test('is granted without a message on the leader itself', () => {
     const scene = new Scene('self');
     const granter = scene.granter();
     const self = { id: idOf(0), generation: 3 };
@@ -371,7 +371,7 @@ describe('the serving lease', () => {
     lease.stop();
   });
 
-  test('ends before the leader may regrant, whatever pauses, cuts and clocks do', () => {
+  test('ends before the leader may reassign, under any pauses, partitions and clock drift', () => {
     let lapses = 0;
     for (let seed = 0; seed < 60; seed++) {
       const scene = new Scene(`any ${seed}`, ['m1', 'w']);

@@ -1,6 +1,6 @@
 /**
- * Carries lease requests to the leader, or to the next manager when it does not grant, and tells watchers. Decides
- * nothing; `holds` reads the clock each time, so it is right when every timer is late.
+ * Sends requests for the serving lease to the leader, or to the next manager if that grants nothing, and notifies
+ * watchers. Decides nothing; `holds` reads the clock each time, so it is right even when all timers are late.
  */
 import { assert } from '../base/assert.ts';
 import type { Outcome, RemusterError } from '../base/errors.ts';
@@ -23,19 +23,19 @@ export type ServingLeasePorts = {
   readonly clock: Clock;
   readonly random: Random;
   readonly streams: Pick<Streams, 'request'>;
-  /** Who leads, as far as this node knows. */
+  /** The leader, as far as this node knows. */
   readonly leader: () => Peer | undefined;
-  /** Who could lead, or say who does: those to be asked first in front. */
+  /** All managers, in the order in which they are asked if the leader is unknown or grants nothing. */
   readonly managers: () => readonly Peer[];
-  /** A manager that was asked tells who leads. */
+  /** A manager has redirected the request to the leader. */
   readonly onLeaderNotice: (notice: Uint8Array) => void;
-  /** Asked instead of the network while this node leads. */
+  /** Used instead of the network while this node leads. */
   readonly grant: (node: NodeId, generation: number, revision: number) => Outcome<ReceivedServingGrant>;
   readonly self: { readonly id: NodeId; readonly generation: number };
   readonly onHalt: (error: unknown) => void;
 };
 
-const nothing: Cancel = () => {};
+const notCancellable: Cancel = () => {};
 const watchersMax = 1_000;
 
 export class ServingLeaseHost implements ServingLease {
@@ -43,9 +43,9 @@ export class ServingLeaseHost implements ServingLease {
   readonly #machine: ServingLeaseRenewal;
   readonly #loop: Loop<ServingLeaseInput, ServingLeaseEffect, ServingLeaseTimer>;
   readonly #watchers = new Set<(holds: boolean) => void>();
-  #cancel: Cancel = nothing;
-  /** How often in a row nobody granted it. */
-  #vain = 0;
+  #cancel: Cancel = notCancellable;
+  /** Failed requests in a row. */
+  #failedRequests = 0;
   #phase: 'new' | 'open' | 'stopped' = 'new';
 
   /** `leaseMs` is what this node expects; the leader decides. */
@@ -56,7 +56,7 @@ export class ServingLeaseHost implements ServingLease {
     this.#loop = new Loop(this.#machine, {
       clock,
       store: noStore,
-      perform: (act) => this.#perform(act),
+      perform: (effect) => this.#perform(effect),
       onHalt: onHalt,
     });
   }
@@ -64,16 +64,16 @@ export class ServingLeaseHost implements ServingLease {
   start(): void {
     if (this.#phase !== 'new') return;
     this.#phase = 'open';
-    this.#loop.feed({ kind: 'begin' });
+    this.#loop.feed({ kind: 'start' });
   }
 
-  /** Somebody else leads: ask at once instead of waiting for one that may be gone. */
+  /** Another node leads: request at once instead of waiting for a leader that may be gone. */
   leaderChanged(): void {
-    this.#vain = 0;
+    this.#failedRequests = 0;
     if (this.#phase === 'open') this.#loop.feed({ kind: 'leaderChanged' });
   }
 
-  /** The address table has applied everything up to that revision: its version. */
+  /** The address table has applied all changes up to that revision. */
   tableApplied(revision: number): void {
     if (this.#phase !== 'stopped') this.#loop.feed({ kind: 'applied', revision });
   }
@@ -83,13 +83,13 @@ export class ServingLeaseHost implements ServingLease {
   }
 
   watch(changed: (holds: boolean) => void): Cancel {
-    assert(this.#watchers.size < watchersMax, 'too many watch the serving lease');
+    assert(this.#watchers.size < watchersMax, 'too many watchers of the serving lease');
     const watcher = (holds: boolean): void => changed(holds);
     this.#watchers.add(watcher);
     return () => this.#watchers.delete(watcher);
   }
 
-  /** It holds no longer, and nobody is told of anything. */
+  /** The lease ends, without a notification. */
   stop(): void {
     this.#phase = 'stopped';
     this.#cancel();
@@ -97,50 +97,50 @@ export class ServingLeaseHost implements ServingLease {
     this.#watchers.clear();
   }
 
-  #perform(act: ServingLeaseEffect): void {
-    if (act.kind === 'ask') return this.#ask(act.id, act.timeoutMs);
-    for (const watcher of [...this.#watchers]) watcher(act.holds);
+  #perform(effect: ServingLeaseEffect): void {
+    if (effect.kind === 'request') return this.#request(effect.id, effect.timeoutMs);
+    for (const watcher of [...this.#watchers]) watcher(effect.holds);
   }
 
-  #ask(id: number, timeoutMs: number): void {
+  #request(id: number, timeoutMs: number): void {
     const { grant, streams, self } = this.#ports;
     const { appliedRevision: revision } = this.#machine;
     this.#cancel();
-    this.#cancel = nothing;
-    const answered = (answer: ServingLeaseReply): void => {
-      this.#vain = answer.kind === 'failed' ? this.#vain + 1 : 0;
-      this.#loop.feed({ kind: 'answered', id, answer });
+    this.#cancel = notCancellable;
+    const onReply = (reply: ServingLeaseReply): void => {
+      this.#failedRequests = reply.kind === 'failed' ? this.#failedRequests + 1 : 0;
+      this.#loop.feed({ kind: 'replied', id, reply });
     };
-    const to = this.#nextToAsk();
-    if (to === undefined) answered({ kind: 'failed' });
+    const to = this.#nextManager();
+    if (to === undefined) onReply({ kind: 'failed' });
     else if (to.id === self.id) {
       const outcome = grant(self.id, self.generation, revision);
-      answered(outcome.ok ? { kind: 'granted', ...outcome.value } : refusalOf(outcome.error));
+      onReply(outcome.ok ? { kind: 'granted', ...outcome.value } : refusalOf(outcome.error));
     } else {
-      const question = encodeMessage({ kind: 'renewServingLease', generation: self.generation, revision });
-      this.#cancel = streams.request(to, question, timeoutMs, (outcome) => {
-        const answer = outcome.ok ? tryDecodeMessage(outcome.value) : undefined;
-        answered(outcome.ok ? answerOf(answer) : refusalOf(outcome.error));
+      const request = encodeMessage({ kind: 'renewServingLease', generation: self.generation, revision });
+      this.#cancel = streams.request(to, request, timeoutMs, (outcome) => {
+        const reply = outcome.ok ? tryDecodeMessage(outcome.value) : undefined;
+        onReply(outcome.ok ? replyOf(reply) : refusalOf(outcome.error));
         // Last: one that is new to us makes us ask again.
-        if (answer?.kind === 'servingLeaseRedirect') this.#ports.onLeaderNotice(answer.leaderHint);
+        if (reply?.kind === 'servingLeaseRedirect') this.#ports.onLeaderNotice(reply.leaderHint);
       });
     }
   }
 
-  /** The leader as far as it is known; after that was in vain also the other managers, in turns with it. */
-  #nextToAsk(): Peer | undefined {
+  /** The known leader; after a failed request, alternately another manager. */
+  #nextManager(): Peer | undefined {
     const { leader, managers, self } = this.#ports;
     const known = leader();
-    const isItsTurn = known !== undefined && this.#vain % 2 === 0;
-    if (isItsTurn || known?.id === self.id) return known;
+    const isLeaderTurn = known !== undefined && this.#failedRequests % 2 === 0;
+    if (isLeaderTurn || known?.id === self.id) return known;
     const others = managers().filter(({ id }) => id !== known?.id && id !== self.id);
-    return others[Math.floor(this.#vain / 2) % Math.max(1, others.length)] ?? known;
+    return others[Math.floor(this.#failedRequests / 2) % Math.max(1, others.length)] ?? known;
   }
 }
 
-function answerOf(answer: Message | undefined): ServingLeaseReply {
-  if (answer?.kind !== 'servingLeaseGranted') return { kind: 'failed' };
-  const { leaseMs, term, revokedRevision } = answer;
+function replyOf(reply: Message | undefined): ServingLeaseReply {
+  if (reply?.kind !== 'servingLeaseGranted') return { kind: 'failed' };
+  const { leaseMs, term, revokedRevision } = reply;
   return { kind: 'granted', leaseMs, term, revokedRevision };
 }
 

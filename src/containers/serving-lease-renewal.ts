@@ -1,16 +1,14 @@
 /**
- * When to ask for the serving lease and until when it holds, counted from sending the request. Stops at 0.8 of the
- * lease; ignores replies of an older term.
+ * When to request the serving lease and until when it holds, counted from the sending of the request.
  *
- *   ask --granted--> holds until 0.8 of the lease after the asking; asks again after a fifth of the lease
- *       --nothing, refused--> asks again sooner, with jitter; still holds until the time of the last grant is over
- *       --the own table is behind--> the same, and soon
- *       --a later life of this node exists--> holds no longer, at once
+ *   request --granted--> holds until 0.8 of the lease after the request; renewed after a fifth of the lease
+ *           --no reply, refused--> retried sooner, with jitter; the last grant still holds until its end
+ *           --table behind--> retried soon
+ *           --superseded--> a later generation of this node exists: ends at once
  *
- * The leader gives the containers away after 1.1 of the lease at the earliest: there is room for clocks that run
- * differently. An answer of an earlier term than the latest known one counts for nothing. And a grant may come after
- * something was given to others: then it counts only when the own table says so too, or the node would serve what is no
- * longer its own.
+ * The leader reassigns containers after 1.1 of the lease at the earliest, which leaves room for clock drift. A reply of
+ * an older term is ignored. A grant may arrive after containers were reassigned: then it counts only when the address
+ * table shows that too, so that the node never serves a container that it no longer owns.
  */
 import type { TimerExpired, Schedule, CancelTimer } from '../base/runtime/loop.ts';
 import type { Random } from '../base/random.ts';
@@ -18,53 +16,53 @@ import type { Random } from '../base/random.ts';
 export type ReceivedServingGrant = {
   readonly leaseMs: number;
   readonly term: number;
-  /** What the table has to have reached first; see the message. */
+  /** The revision that the address table must have applied first; see the message. */
   readonly revokedRevision: number;
 };
 
 export type ServingLeaseReply =
   | ({ readonly kind: 'granted' } & ReceivedServingGrant)
-  /** There is a later generation of this node. */
+  /** A later generation of this node exists. */
   | { readonly kind: 'superseded' }
-  /** The own table does not show yet what it has to show. */
+  /** The address table has not applied the required revision yet. */
   | { readonly kind: 'behind' }
   | { readonly kind: 'failed' };
 
-export type ServingLeaseTimer = { readonly kind: 'ask'; readonly id: number } | { readonly kind: 'end' };
+export type ServingLeaseTimer = { readonly kind: 'request'; readonly id: number } | { readonly kind: 'end' };
 
 export type ServingLeaseInput =
-  | { readonly kind: 'begin' }
+  | { readonly kind: 'start' }
   | { readonly kind: 'leaderChanged' }
-  /** The address table has got that far. */
+  /** The address table has applied that revision. */
   | { readonly kind: 'applied'; readonly revision: number }
-  | { readonly kind: 'answered'; readonly id: number; readonly answer: ServingLeaseReply }
+  | { readonly kind: 'replied'; readonly id: number; readonly reply: ServingLeaseReply }
   | TimerExpired<ServingLeaseTimer>;
 
 export type ServingLeaseEffect =
   /** Whatever was asked before is not waited for any more. Ends in `answered` with this id, within the time. */
-  | { readonly kind: 'ask'; readonly id: number; readonly timeoutMs: number }
-  | { readonly kind: 'tell'; readonly holds: boolean };
+  | { readonly kind: 'request'; readonly id: number; readonly timeoutMs: number }
+  | { readonly kind: 'report'; readonly holds: boolean };
 
 type Effect = ServingLeaseEffect | Schedule<ServingLeaseTimer> | CancelTimer;
 
-/** Parts of the lease. The order is checked by the tests: timeout < interval, and several tries before the stop. */
+/** Shares of the lease. Tests check that timeout < interval, and that several requests fit before the stop. */
 export const servingLeaseShares = { stop: 0.8, interval: 0.2, timeout: 0.18, retryMin: 0.02 } as const;
 
-/** However long the lease is: one who has just begun to lead grants in a moment, and until then recovers nothing here. */
+/** Bounds the first retry of a long lease: a new leader grants within moments, and recovers nothing here until then. */
 const retryMsMax = 250;
 
 export class ServingLeaseRenewal {
   readonly #random: Random;
-  /** As configured, until the leader has said. */
+  /** As configured, until the first grant. */
   #leaseMs: number;
   #term = 0;
   #untilMs = -Infinity;
   #appliedRevision = 0;
   #revokedRevision = 0;
-  #asked: { readonly id: number; readonly sentMs: number } | undefined;
+  #pending: { readonly id: number; readonly sentMs: number } | undefined;
   #nextId = 1;
   #failures = 0;
-  #told = false;
+  #reported = false;
   #effects: Effect[] = [];
 
   constructor(random: Random, leaseMs: number) {
@@ -72,7 +70,7 @@ export class ServingLeaseRenewal {
     this.#leaseMs = leaseMs;
   }
 
-  /** How far the address table has got. */
+  /** The revision that the address table has applied. */
   get appliedRevision(): number {
     return this.#appliedRevision;
   }
@@ -82,49 +80,49 @@ export class ServingLeaseRenewal {
   }
 
   step(nowMs: number, input: ServingLeaseInput): readonly Effect[] {
-    // Who slept through the end hears of it before anything new begins.
-    this.#tell(nowMs);
-    this.#take(nowMs, input);
-    this.#tell(nowMs);
+    // A process that was paused past the end reports the end before it handles the input.
+    this.#reportChange(nowMs);
+    this.#handle(nowMs, input);
+    this.#reportChange(nowMs);
     const effects = this.#effects;
     this.#effects = [];
     return effects;
   }
 
-  #take(nowMs: number, input: ServingLeaseInput): void {
-    if (input.kind === 'answered') {
+  #handle(nowMs: number, input: ServingLeaseInput): void {
+    if (input.kind === 'replied') {
       // One that is not waited for any more was asked before this one: it can add nothing.
-      if (input.id === this.#asked?.id) this.#answered(nowMs, this.#asked.sentMs, input.answer);
+      if (input.id === this.#pending?.id) this.#onReply(nowMs, this.#pending.sentMs, input.reply);
     } else if (input.kind === 'applied') this.#appliedRevision = Math.max(this.#appliedRevision, input.revision);
-    else if (input.kind !== 'expired') this.#ask(nowMs);
-    else if (input.timer.kind === 'ask' && input.timer.id === this.#nextId) this.#ask(nowMs);
+    else if (input.kind !== 'expired') this.#request(nowMs);
+    else if (input.timer.kind === 'request' && input.timer.id === this.#nextId) this.#request(nowMs);
   }
 
-  #ask(nowMs: number): void {
+  #request(nowMs: number): void {
     const id = this.#nextId;
     this.#nextId += 1;
-    this.#asked = { id, sentMs: nowMs };
-    this.#effects.push({ kind: 'ask', id, timeoutMs: this.#leaseMs * servingLeaseShares.timeout });
-    // Also when no answer should ever come.
+    this.#pending = { id, sentMs: nowMs };
+    this.#effects.push({ kind: 'request', id, timeoutMs: this.#leaseMs * servingLeaseShares.timeout });
+    // The next request is sent even if no reply ever arrives.
     this.#schedule(nowMs + this.#leaseMs * servingLeaseShares.interval);
   }
 
-  #answered(nowMs: number, sentMs: number, answer: ServingLeaseReply): void {
-    this.#asked = undefined;
-    if (answer.kind === 'granted' && answer.term >= this.#term) return this.#granted(sentMs, answer);
-    if (answer.kind === 'superseded') this.#untilMs = -Infinity;
+  #onReply(nowMs: number, sentMs: number, reply: ServingLeaseReply): void {
+    this.#pending = undefined;
+    if (reply.kind === 'granted' && reply.term >= this.#term) return this.#onGranted(sentMs, reply);
+    if (reply.kind === 'superseded') this.#untilMs = -Infinity;
     const { interval, retryMin } = servingLeaseShares;
     // Who is behind has been heard by the leader, and is there in a moment.
-    const tries = answer.kind === 'behind' ? Math.min(1, this.#failures) : this.#failures;
+    const failures = reply.kind === 'behind' ? Math.min(1, this.#failures) : this.#failures;
     const intervalMs = this.#leaseMs * interval;
-    const firstMs = answer.kind === 'superseded' ? intervalMs : Math.min(this.#leaseMs * retryMin, retryMsMax);
-    this.#failures = tries + 1;
-    this.#schedule(nowMs + Math.min(intervalMs, firstMs * 2 ** tries) * this.#random.between(0.5, 1));
+    const firstMs = reply.kind === 'superseded' ? intervalMs : Math.min(this.#leaseMs * retryMin, retryMsMax);
+    this.#failures = failures + 1;
+    this.#schedule(nowMs + Math.min(intervalMs, firstMs * 2 ** failures) * this.#random.between(0.5, 1));
   }
 
-  #granted(sentMs: number, { leaseMs, term, revokedRevision }: ReceivedServingGrant): void {
+  #onGranted(sentMs: number, { leaseMs, term, revokedRevision }: ReceivedServingGrant): void {
     const untilMs = sentMs + leaseMs * servingLeaseShares.stop;
-    // A new leader knows nothing of what the former one granted, so only its own word counts from now on.
+    // A new leader does not know the grants of the former one, so only its own grants count.
     this.#untilMs = term > this.#term ? untilMs : Math.max(this.#untilMs, untilMs);
     this.#term = term;
     this.#revokedRevision = Math.max(this.#revokedRevision, revokedRevision);
@@ -136,14 +134,14 @@ export class ServingLeaseRenewal {
   }
 
   #schedule(atMs: number): void {
-    this.#effects.push({ kind: 'cancelTimer', key: 'ask' });
-    this.#effects.push({ kind: 'schedule', key: 'ask', atMs, timer: { kind: 'ask', id: this.#nextId } });
+    this.#effects.push({ kind: 'cancelTimer', key: 'request' });
+    this.#effects.push({ kind: 'schedule', key: 'request', atMs, timer: { kind: 'request', id: this.#nextId } });
   }
 
-  #tell(nowMs: number): void {
+  #reportChange(nowMs: number): void {
     const holds = this.holds(nowMs);
-    if (holds === this.#told) return;
-    this.#told = holds;
-    this.#effects.push({ kind: 'tell', holds });
+    if (holds === this.#reported) return;
+    this.#reported = holds;
+    this.#effects.push({ kind: 'report', holds });
   }
 }

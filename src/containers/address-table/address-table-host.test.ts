@@ -177,7 +177,7 @@ describe('an owner hint', () => {
   });
 
   test('causes a reload of the table if the registry does not report the change', () => {
-    let isDeaf = false;
+    let isCutOff = false;
     const harness = new TableHarness({
       names: ['a', 'b'],
       wrap: (registry) => ({
@@ -186,14 +186,14 @@ describe('an owner hint', () => {
           registry.watch(range, from, {
             ...events,
             changed: (changes, revision) => {
-              if (!isDeaf) events.changed(changes, revision);
+              if (!isCutOff) events.changed(changes, revision);
             },
           }),
       }),
     });
     harness.createPool('p');
     harness.start();
-    isDeaf = true;
+    isCutOff = true;
     harness.crash('lost', 'b');
     harness.put(putContainer('p', 0, node(8), 4));
     harness.run(100);

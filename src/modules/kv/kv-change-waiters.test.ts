@@ -1,4 +1,4 @@
-/** Watchers that sleep until something changes. */
+/** Watchers that sleep until a key changes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Context } from '../../containers/module.ts';
@@ -9,7 +9,7 @@ function context(container: number, signal = new AbortController().signal): Cont
   return { pool, container, signal } as Context;
 }
 
-test('a change wakes all who wait for that container, and nothing is kept of them', { timeout: 5_000 }, async () => {
+test('a change wakes all waiting watchers of its container, and forgets them', { timeout: 5_000 }, async () => {
   const waiters = new KvChangeWaiters();
   const woken: number[] = [];
   const waiting = [1, 1, 2].map(async (container) => {
@@ -24,7 +24,7 @@ test('a change wakes all who wait for that container, and nothing is kept of the
   assert.equal(waiters.size, 0);
 });
 
-test('who is gone does not wait, and leaves nothing behind', { timeout: 5_000 }, async () => {
+test('an aborted watcher does not wait, and is forgotten', { timeout: 5_000 }, async () => {
   const waiters = new KvChangeWaiters();
   const leaving = new AbortController();
   const waiting = waiters.next(context(1, leaving.signal));
@@ -34,7 +34,7 @@ test('who is gone does not wait, and leaves nothing behind', { timeout: 5_000 },
   assert.equal(waiters.size, 0);
 });
 
-test('there is a bound', { timeout: 5_000 }, async () => {
+test('the number of waiting watchers is bounded', { timeout: 5_000 }, async () => {
   const waiters = new KvChangeWaiters();
   const waiting = Array.from({ length: 1_000 }, () => waiters.next(context(1)));
   await assert.rejects(waiters.next(context(1)), { code: 'CAPACITY' });

@@ -1,6 +1,6 @@
 /**
- * Lets watchers sleep until a key of their container changes. Woken watchers read the state again, so spurious wake-ups
- * are harmless. Bounded; holds no state.
+ * Lets watchers sleep until a key of their container changes. A woken watcher reads the state again, so spurious
+ * wake-ups are harmless. Bounded.
  */
 import { type Context, methodError } from '../../containers/module.ts';
 
@@ -10,17 +10,17 @@ export class KvChangeWaiters {
   readonly #byContainer = new Map<string, Set<() => void>>();
 
   wake(ctx: Context): void {
-    const waiting = this.#byContainer.get(nameOf(ctx));
+    const waiting = this.#byContainer.get(containerKey(ctx));
     if (waiting === undefined) return;
-    this.#byContainer.delete(nameOf(ctx));
+    this.#byContainer.delete(containerKey(ctx));
     for (const wake of waiting) wake();
   }
 
-  /** Ends with the next change, or when the caller is gone. CAPACITY when too many wait. */
+  /** Ends with the next change, or when the caller is gone. Throws CAPACITY when too many wait. */
   async next(ctx: Context): Promise<void> {
     const { signal } = ctx;
     if (signal.aborted) return;
-    const name = nameOf(ctx);
+    const name = containerKey(ctx);
     const waiting = this.#byContainer.get(name) ?? new Set();
     if (waiting.size >= kvWaitersMax)
       throw methodError('CAPACITY', `${kvWaitersMax} watchers wait for container ${ctx.container} of ${ctx.pool.name}`);
@@ -37,13 +37,13 @@ export class KvChangeWaiters {
     });
   }
 
-  /** Containers for whose changes somebody waits. */
+  /** Containers with waiting watchers. */
   get size(): number {
     return this.#byContainer.size;
   }
 }
 
-/** Several nodes in one process may have it at different times; they wake each other for nothing, at worst. */
-function nameOf({ pool, container }: Context): string {
+/** Nodes in one process share the key: at worst they wake each other needlessly. */
+function containerKey({ pool, container }: Context): string {
   return `${pool.name}/${container}`;
 }

@@ -1,14 +1,13 @@
 /**
- * How keys, expiry and recent changes lie in a container's state; the only place that changes them. A version is the
- * revision of its key's last change.
+ * The layout of keys, expiry and recent changes in the state of a container; the only file that changes them.
  *
  *   k/{key}             the value, its version, and when it expires
  *   x/{when}/{key}      the keys that expire, soonest first
  *   h/{revision}        which key changed: the last 1,000 changes, for watchers
  *   r                   the revision: grows with each change of any key of the container
  *
- * The version of a key is the revision of its last change. So it grows strictly, also over delete and create, without a
- * trace of deleted keys being kept.
+ * The version of a key is the revision of its last change. So it grows strictly, even over delete and create, without
+ * tombstones.
  */
 import { type Context, methodError } from '../../containers/module.ts';
 import type { KvCondition, KvListRange } from './kv-arguments.ts';
@@ -18,7 +17,7 @@ export type KvItem = { readonly value: unknown; readonly version: number };
 type Stored = KvItem & { readonly expiresAtMs?: number };
 type Changed = { readonly key: string };
 
-/** The last state of a key that changed: a later change of the same key takes the place of an earlier one. */
+/** The last change of a key; it replaces earlier changes of the same key. */
 export type KvChange =
   | { readonly key: string; readonly version: number; readonly value: unknown }
   | { readonly key: string; readonly version: number; readonly deleted: true };
@@ -31,7 +30,7 @@ export function kvRevisionOf({ state }: Context): number {
   return state.get<number>('r') ?? 0;
 }
 
-/** Undefined for a key that has expired, whether it was removed already or not. */
+/** Undefined for an expired key, removed or not. */
 export function itemOf(ctx: Context, key: string): KvItem | undefined {
   const stored = ctx.state.get<Stored>(`k/${key}`);
   return stored === undefined || hasExpired(ctx, stored) ? undefined : stored;
@@ -66,7 +65,7 @@ export function checkCondition(ctx: Context, key: string, { ifVersion }: KvCondi
 }
 
 export function writeItem(ctx: Context, key: string, value: unknown, ttlMs: number | undefined): number {
-  forgetExpiry(ctx, key);
+  removeExpiry(ctx, key);
   const version = nextRevision(ctx, key);
   if (ttlMs === undefined) {
     ctx.state.set(`k/${key}`, { value, version } satisfies Stored);
@@ -75,39 +74,39 @@ export function writeItem(ctx: Context, key: string, value: unknown, ttlMs: numb
   const expiresAtMs = Math.ceil(ctx.now() + ttlMs);
   ctx.state.set(`k/${key}`, { value, version, expiresAtMs } satisfies Stored);
   ctx.state.set(expiryName(expiresAtMs, key), true);
-  // Any later one is already waited for.
-  if (soonest(ctx)?.key === key) ctx.timers.set('sweep', expiresAtMs - ctx.now(), 'sweep');
+  // A timer for the next expiry exists already, unless this key is it.
+  if (nextExpiry(ctx)?.key === key) ctx.timers.set('sweep', expiresAtMs - ctx.now(), 'sweep');
   return version;
 }
 
-/** False: there was none. One that has expired is removed as well, and counts as none. */
+/** False: there was no such item. An expired item is removed too, and counts as missing. */
 export function removeItem(ctx: Context, key: string): boolean {
-  const wasThere = itemOf(ctx, key) !== undefined;
-  forgetExpiry(ctx, key);
+  const existed = itemOf(ctx, key) !== undefined;
+  removeExpiry(ctx, key);
   if (ctx.state.delete(`k/${key}`)) nextRevision(ctx, key);
-  return wasThere;
+  return existed;
 }
 
-/** Removes what has expired, a bounded number at a time, and comes back for the rest. How many were removed. */
+/** Removes a bounded number of expired items, and schedules the rest. Returns how many were removed. */
 export function removeExpired(ctx: Context): number {
   let count = 0;
-  let next = soonest(ctx);
+  let next = nextExpiry(ctx);
   while (next !== undefined && next.atMs <= ctx.now() && count < expiredPerCallMax) {
     removeItem(ctx, next.key);
     count += 1;
-    next = soonest(ctx);
+    next = nextExpiry(ctx);
   }
   if (next !== undefined) ctx.timers.set('sweep', Math.max(0, next.atMs - ctx.now()), 'sweep');
   return count;
 }
 
-/** Undefined when the history no longer reaches back that far. */
+/** Undefined if the history no longer reaches back to that revision. */
 export function changesSince(
   ctx: Context,
   { prefix, revision, limit }: { readonly prefix: string; readonly revision: number; readonly limit: number },
 ): { readonly changes: readonly KvChange[]; readonly revision: number } | undefined {
   const last = kvRevisionOf(ctx);
-  // From the revision of another container, or of a pool that was deleted meanwhile.
+  // The revision of another container, or of an earlier pool with the same name.
   if (revision > last) return undefined;
   if (revision < last - kvHistoryMax) return undefined;
   const since = ctx.state.entries<Changed>({ prefix: 'h/', from: historyName(revision + 1), limit: kvHistoryMax });
@@ -129,19 +128,19 @@ function hasExpired(ctx: Context, { expiresAtMs }: Stored): boolean {
 
 function nextRevision({ state }: Context, key: string): number {
   const revision = (state.get<number>('r') ?? 0) + 1;
-  // Before the new one, so that a full container can be emptied.
+  // Before the write of the new row, so that a full container can be emptied.
   state.delete(historyName(revision - kvHistoryMax));
   state.set('r', revision);
   state.set(historyName(revision), { key } satisfies Changed);
   return revision;
 }
 
-function forgetExpiry({ state }: Context, key: string): void {
+function removeExpiry({ state }: Context, key: string): void {
   const expiresAtMs = state.get<Stored>(`k/${key}`)?.expiresAtMs;
   if (expiresAtMs !== undefined) state.delete(expiryName(expiresAtMs, key));
 }
 
-function soonest({ state }: Context): { readonly key: string; readonly atMs: number } | undefined {
+function nextExpiry({ state }: Context): { readonly key: string; readonly atMs: number } | undefined {
   const [first] = state.entries({ prefix: 'x/', limit: 1 });
   if (first === undefined) return undefined;
   const [name] = first;

@@ -25,7 +25,7 @@ class Container {
     return names;
   }
 
-  /** For methods that only read. */
+  /** The context of readonly methods. */
   ctx(signal = new AbortController().signal, state: State = new ReadStateView(this.state)): Context {
     const set = (name: string, afterMs: number, method: string): void =>
       void this.timers.set(name, { atMs: this.nowMs + afterMs, method });
@@ -40,12 +40,12 @@ class Container {
       signal,
       now: () => this.nowMs,
       random: () => 0.5,
-      call: () => assert.fail('calls nobody'),
+      call: () => assert.fail('the module calls no other container'),
       log: () => {},
     };
   }
 
-  /** Lets time pass; timers run when they are due, in order. */
+  /** Advances time; timers run when they are due, in order. */
   pass(ms: number): void {
     const end = this.nowMs + ms;
     for (;;) {
@@ -59,7 +59,7 @@ class Container {
     this.nowMs = end;
   }
 
-  /** What it writes is there when it returns, and not when it throws. */
+  /** The writes count if the method returns, and not if it throws. */
   write<T>(run: (ctx: Context) => T): T {
     const view = new WriteStateView(this.state, hostingLimits);
     const result = run(this.ctx(undefined, view));
@@ -83,7 +83,7 @@ const refusedWith =
   (error: unknown): boolean =>
     isRemusterError(error, code);
 
-test('a value is read back as it was put, with its version', () => {
+test('get returns the value of the last put, with its version', () => {
   const container = new Container();
   assert.equal(container.get('a'), null);
   container.put('a', { deep: [1, null] });
@@ -92,7 +92,7 @@ test('a value is read back as it was put, with its version', () => {
   assert.deepEqual(container.get('a'), { value: null, version: 2 });
 });
 
-test('versions of a key grow, also over delete and create, and over other keys', () => {
+test('the version of a key grows, even over delete and create, and with other keys', () => {
   const container = new Container();
   const versions = [container.put('a', 1), container.put('a', 2)];
   container.put('b', 1);
@@ -104,7 +104,7 @@ test('versions of a key grow, also over delete and create, and over other keys',
   assert.ok(versions.every((version, i) => i === 0 || version > (versions[i - 1] as number)));
 });
 
-test('a condition on the version holds or is refused, and a refusal changes nothing', () => {
+test('a put or delete with another version than required is refused and changes nothing', () => {
   const container = new Container();
   const version = container.put('a', 1, { ifVersion: 0 });
   assert.throws(() => container.put('a', 2, { ifVersion: 0 }), refusedWith('PRECONDITION'));
@@ -116,13 +116,13 @@ test('a condition on the version holds or is refused, and a refusal changes noth
   assert.equal(container.delete('none', { ifVersion: 0 }), false);
 });
 
-test('a delete says whether there was anything', () => {
+test('delete reports whether the key existed', () => {
   const container = new Container();
   container.put('a', 1);
   assert.deepEqual([container.delete('a'), container.delete('a'), container.get('a')], [true, false, null]);
 });
 
-test('a key is gone from the instant it expires, before anybody has swept', () => {
+test('a key is missing from the instant it expires, before the sweep', () => {
   const container = new Container();
   container.put('a', 1, { ttlMs: 100 });
   container.nowMs += 99;
@@ -137,7 +137,7 @@ test('a key is gone from the instant it expires, before anybody has swept', () =
   assert.deepEqual(container.get('b'), { value: 2, version: 4 });
 });
 
-test('the sweep removes what has expired and leaves nothing behind', () => {
+test('the sweep removes expired keys and all their rows', () => {
   const container = new Container();
   for (let i = 0; i < expiredPerCallMax * 2 + 5; i++) container.put(`k${i}`, i, { ttlMs: 1_000 + (i % 7) });
   container.put('stays', 1);
@@ -153,7 +153,7 @@ test('the sweep removes what has expired and leaves nothing behind', () => {
   assert.equal(container.get('stays') === null, false);
 });
 
-test('one sweep is bounded', () => {
+test('one sweep removes a bounded number of keys', () => {
   const container = new Container();
   for (let i = 0; i < expiredPerCallMax + 1; i++) container.put(`k${i}`, i, { ttlMs: 10 });
   container.nowMs += 100;
@@ -161,7 +161,7 @@ test('one sweep is bounded', () => {
   assert.deepEqual([...container.timers.values()], [{ atMs: container.nowMs, method: 'sweep' }]);
 });
 
-test('putting a key again sets its time anew, or takes it away', () => {
+test('another put of a key replaces or removes its expiry', () => {
   const container = new Container();
   container.put('a', 1, { ttlMs: 100 });
   container.put('a', 2, { ttlMs: 1_000 });
@@ -180,7 +180,7 @@ test('putting a key again sets its time anew, or takes it away', () => {
   );
 });
 
-test('the longest key can expire, and a container that is full can be emptied', () => {
+test('the longest key can expire, and a full container can be emptied', () => {
   const container = new Container();
   const key = 'x'.repeat(1_000);
   container.put(key, 1, { ttlMs: 10 });
@@ -195,7 +195,7 @@ test('the longest key can expire, and a container that is full can be emptied', 
   container.put('again', value);
 });
 
-test('a list is in the order of bytes, with a prefix, page by page', () => {
+test('list returns keys in byte order, by prefix, page by page', () => {
   const container = new Container();
   const keys = ['u/1', 'u/2', 'u/\uffee', 'u/\u{1f600}', 'v', 'u/10'];
   for (const key of keys) container.put(key, key);
@@ -209,7 +209,7 @@ test('a list is in the order of bytes, with a prefix, page by page', () => {
   assert.deepEqual(read, ['u/1', 'u/10', 'u/2', 'u/\uffee', 'u/\u{1f600}']);
 });
 
-test('pages of several containers are merged: complete up to where the next one begins', () => {
+test('list merges the pages of several containers, complete up to the next page', () => {
   const containers = [new Container(), new Container(), new Container()];
   const keys = Array.from({ length: 50 }, (_, i) => `k${String((i * 37) % 50).padStart(2, '0')}`).concat(
     'k\u{1f600}',
@@ -227,7 +227,7 @@ test('pages of several containers are merged: complete up to where the next one 
   assert.deepEqual(read, keys.toSorted(byBytes));
 });
 
-test('a scan gives every key once', async () => {
+test('scan yields every key once', async () => {
   const container = new Container();
   for (let i = 0; i < 250; i++) container.put(`k${i}`, i);
   container.put('other', 1);
@@ -237,7 +237,7 @@ test('a scan gives every key once', async () => {
   assert.equal(read.length, 250);
 });
 
-test('changes since a revision: the last one of each key, in order', () => {
+test('changes returns the last change of each key since a revision, in order', () => {
   const container = new Container();
   container.put('a', 1);
   container.put('b', 1);
@@ -260,7 +260,7 @@ test('changes since a revision: the last one of each key, in order', () => {
   assert.deepEqual(container.changes('b', 0).changes, [{ key: 'b', version: 2, value: 1 }]);
 });
 
-test('history is bounded, and a watcher that comes too late is told so', () => {
+test('the history is bounded, and changes reports compacted to a late reader', () => {
   const container = new Container();
   for (let i = 0; i <= kvHistoryMax; i++) container.put('a', i);
   assert.equal(container.changes('', 0).compacted, true);
@@ -269,7 +269,7 @@ test('history is bounded, and a watcher that comes too late is told so', () => {
   assert.equal(container.names().filter((name) => name.startsWith('h/')).length, kvHistoryMax);
 });
 
-test('a watch waits for changes, and ends with its caller', { timeout: 5_000 }, async () => {
+test('watch waits for changes, and ends with its caller', { timeout: 5_000 }, async () => {
   const container = new Container();
   container.put('u/1', 1);
   const leaving = new AbortController();
@@ -288,7 +288,7 @@ test('a watch waits for changes, and ends with its caller', { timeout: 5_000 }, 
   assert.equal((await last).done, true);
 });
 
-test('a watch from the revision before a list misses nothing', { timeout: 5_000 }, async () => {
+test('watch from the revision before a list misses no change', { timeout: 5_000 }, async () => {
   const container = new Container();
   for (let i = 0; i < 250; i++) container.put(`k${i}`, i);
   const revision = kv.methods.revision.run(container.ctx());
@@ -298,7 +298,7 @@ test('a watch from the revision before a list misses nothing', { timeout: 5_000 
     assert.deepEqual((await watching.next()).value, { key: `k${i}`, version: 251 + i, value: -i });
 });
 
-test('a watch that is too old says so and ends', { timeout: 5_000 }, async () => {
+test('watch from a compacted revision reports that and ends', { timeout: 5_000 }, async () => {
   const container = new Container();
   for (let i = 0; i <= kvHistoryMax; i++) container.put('a', i);
   const watching = kv.methods.watch.run(container.ctx(), '', 0);
@@ -306,7 +306,7 @@ test('a watch that is too old says so and ends', { timeout: 5_000 }, async () =>
   assert.equal((await watching.next()).done, true);
 });
 
-test('arguments that no compiler has checked are refused', () => {
+test('invalid arguments are refused with BAD_ARGUMENT', () => {
   const container = new Container();
   const anything = container.put as (...args: unknown[]) => unknown;
   for (const args of [
@@ -330,7 +330,7 @@ test('arguments that no compiler has checked are refused', () => {
   assert.equal(container.state.size, 0);
 });
 
-test('a dynamic call goes where the hash of its key says, a list goes everywhere', () => {
+test('a dynamic call is routed by the hash of its key, a list to all containers', () => {
   const pool = { name: 'kv', containers: 4, params: null };
   assert.deepEqual(kv.route?.('put', ['a', 1], pool), { hash: 'a' });
   assert.deepEqual(kv.route?.('list', [{}], pool), { broadcast: true });

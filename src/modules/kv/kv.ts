@@ -1,18 +1,17 @@
 /**
- * The key-value module: put, get, delete, list, watch. Uses only what a user's module may use. Order and revisions are
- * per container.
+ * The key-value module: put, get, delete, list, watch. Uses only what any module may use.
  *
- * A key lives in the container that its hash names: `pool.hash(key).put(key, value)`, or `pool.dynamic()`, which takes
- * the hash of the first argument. Order and revisions are those of one container; `list` of all containers is merged.
+ * A key lives in the container that its hash names: `pool.hash(key).put(key, value)`, or `pool.dynamic()`, which hashes
+ * the first argument. Order and revisions are per container; `list` of all containers is merged.
  */
 import { type Context, module, methodError, type Route } from '../../containers/module.ts';
 import {
-  checkedCondition,
+  validCondition,
   validKey,
-  checkedList,
-  checkedPut,
-  checkedRevision,
-  checkedText,
+  validList,
+  validPut,
+  validRevision,
+  validText,
   type KvCondition,
   type KvListOptions,
   type KvPutOptions,
@@ -35,28 +34,28 @@ export type KvKeyedItem = KvItem & { readonly key: string };
 
 export type KvPage = {
   readonly items: readonly KvKeyedItem[];
-  /** Where the next page begins; null after the last one. */
+  /** First key of the next page; null after the last one. */
   readonly next: string | null;
   readonly limit: number;
 };
 
-/** `compacted`: too much has changed since; list everything again and go on from `revision`. */
+/** `compacted`: the history no longer reaches back; list everything again and continue from `revision`. */
 export type KvChanges = {
   readonly changes: readonly KvChange[];
   readonly revision: number;
   readonly compacted: boolean;
 };
 
-/** The revision to go on from is the version of the last change that was seen. */
+/** A reader continues from the version of the last change that it has read. */
 export type KvWatchPage = KvChange | { readonly compacted: true; readonly revision: number };
 
 const changesMax = 100;
-const scanPage = 100;
+const scanPageSize = 100;
 const waiters = new KvChangeWaiters();
 
 function put(ctx: Context, key: string, value: unknown, options: KvPutOptions = {}): { version: number } {
   const name = validKey(key);
-  const { ttlMs, ...condition } = checkedPut(value, options);
+  const { ttlMs, ...condition } = validPut(value, options);
   checkCondition(ctx, name, condition);
   const version = writeItem(ctx, name, value, ttlMs);
   waiters.wake(ctx);
@@ -70,24 +69,24 @@ function get(ctx: Context, key: string): KvItem | null {
 
 function del(ctx: Context, key: string, options: KvCondition = {}): { deleted: boolean } {
   const name = validKey(key);
-  checkCondition(ctx, name, checkedCondition(options));
+  checkCondition(ctx, name, validCondition(options));
   const deleted = removeItem(ctx, name);
   waiters.wake(ctx);
   return { deleted };
 }
 
 function list(ctx: Context, options: KvListOptions = {}): KvPage {
-  const range = checkedList(options);
+  const range = validList(options);
   const items = itemsFrom(ctx, { ...range, limit: range.limit + 1 });
   return pageOf(items, range.limit, null);
 }
 
-/** Beyond the first `next` some container may have keys that nobody has seen yet. */
-function mergedPages(pages: KvPage[]): KvPage {
-  const nexts = pages.flatMap(({ next }) => (next === null ? [] : [next])).toSorted(inOrder);
-  const items = pages.flatMap((page) => page.items).toSorted((a, b) => inOrder(a.key, b.key));
+/** Merges the pages of all containers up to the lowest `next`: beyond it some container may have unread keys. */
+function mergePages(pages: KvPage[]): KvPage {
+  const nexts = pages.flatMap(({ next }) => (next === null ? [] : [next])).toSorted(compareKeys);
+  const items = pages.flatMap((page) => page.items).toSorted((a, b) => compareKeys(a.key, b.key));
   const bound = nexts[0] ?? null;
-  const known = bound === null ? items : items.filter(({ key }) => inOrder(key, bound) < 0);
+  const known = bound === null ? items : items.filter(({ key }) => compareKeys(key, bound) < 0);
   return pageOf(known, pages[0]?.limit ?? 0, bound);
 }
 
@@ -95,15 +94,15 @@ function pageOf(items: readonly KvKeyedItem[], limit: number, next: string | nul
   return { items: items.slice(0, limit), next: items[limit]?.key ?? next, limit };
 }
 
-/** What changed after a revision, the last change of each key in the order of the revisions. Does not wait. */
+/** The changes after a revision: the last one of each key, in order of revision. Does not wait. */
 function changes(ctx: Context, prefix: string, revision: number): KvChanges {
-  const asked = { prefix: checkedText(prefix, 'prefix'), revision: checkedRevision(revision), limit: changesMax };
-  const found = changesSince(ctx, asked);
+  const query = { prefix: validText(prefix, 'prefix'), revision: validRevision(revision), limit: changesMax };
+  const found = changesSince(ctx, query);
   if (found === undefined) return { changes: [], revision: kvRevisionOf(ctx), compacted: true };
   return { ...found, compacted: false };
 }
 
-/** One change after the other as keys change, until the reader stops or its time is up. Ends after `compacted`. */
+/** Yields changes as they happen, until the reader stops or its deadline passes. Ends after `compacted`. */
 async function* watch(ctx: Context, prefix: string, fromRevision: number): AsyncGenerator<KvWatchPage> {
   let revision = fromRevision;
   while (!ctx.signal.aborted) {
@@ -114,19 +113,19 @@ async function* watch(ctx: Context, prefix: string, fromRevision: number): Async
       return;
     }
     revision = found.revision;
-    // Whatever came while the reader was busy is looked at before sleeping.
+    // Changes that happened while the reader was busy are read before sleeping.
     if (kvRevisionOf(ctx) === revision) await waiters.next(ctx);
   }
 }
 
-/** Every key with the prefix, in order. What changes meanwhile may be seen or not. */
+/** Every key with the prefix, in order. Concurrent changes may be seen or not. */
 async function* scan(ctx: Context, options: Omit<KvListOptions, 'limit'> = {}): AsyncGenerator<KvKeyedItem> {
-  const range = checkedList(options);
+  const range = validList(options);
   let from: string | undefined = range.from;
   while (from !== undefined && !ctx.signal.aborted) {
-    const items: readonly KvKeyedItem[] = itemsFrom(ctx, { ...range, from, limit: scanPage });
+    const items: readonly KvKeyedItem[] = itemsFrom(ctx, { ...range, from, limit: scanPageSize });
     yield* items;
-    const last = items[scanPage - 1];
+    const last = items[scanPageSize - 1];
     from = last === undefined ? undefined : `${last.key}\0`;
   }
 }
@@ -134,11 +133,11 @@ async function* scan(ctx: Context, options: Omit<KvListOptions, 'limit'> = {}): 
 function route(method: string, args: readonly unknown[]): Route {
   if (method === 'put' || method === 'get' || method === 'delete') return { hash: validKey(args[0]) };
   if (method === 'list' || method === 'changes' || method === 'revision') return { broadcast: true };
-  throw methodError('BAD_ARGUMENT', `${method} is for one container: name it with its number or a hash`);
+  throw methodError('BAD_ARGUMENT', `${method} is for one container: route it by id or hash`);
 }
 
-/** UTF-8 bytes are ordered as code points are, and UTF-16 units are too once surrogates are put behind all others. */
-function inOrder(a: string, b: string): number {
+/** The order of UTF-8 bytes is that of code points, and of UTF-16 units if surrogates sort after all others. */
+function compareKeys(a: string, b: string): number {
   const length = Math.min(a.length, b.length);
   for (let i = 0; i < length; i++) {
     const [x, y] = [a.charCodeAt(i), b.charCodeAt(i)];
@@ -157,17 +156,17 @@ export const kv = module('kv', {
     put,
     get: { readonly: true, run: get },
     delete: del,
-    list: { readonly: true, run: list, aggregate: mergedPages },
+    list: { readonly: true, run: list, aggregate: mergePages },
     changes: { readonly: true, run: changes },
-    /** Of the container, before a list: watch from it on, and nothing is missed. */
+    /** The revision of the container. Read it before a list, then watch from it: no change is missed. */
     revision: { readonly: true, run: kvRevisionOf },
     watch: { readonly: true, run: watch },
     scan: { readonly: true, run: scan },
-    /** For the timer; whoever else calls it does no harm. */
+    /** Called by the timer; calls by others do no harm. */
     sweep: (ctx) => {
-      const swept = removeExpired(ctx);
-      if (swept > 0) waiters.wake(ctx);
-      return swept;
+      const removed = removeExpired(ctx);
+      if (removed > 0) waiters.wake(ctx);
+      return removed;
     },
   },
   route,
