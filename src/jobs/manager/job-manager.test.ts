@@ -29,7 +29,7 @@ test('a submission can wait for the end of its job, at most for the requested ti
   assert.equal(late.ok && cluster.show(late.value.jobId).status, 'RUNNING', 'the job is recorded and goes on');
 });
 
-test('a batch is split into units, and its results are joined in spec', () => {
+test('a batch is split into units, and its results are joined in order', () => {
   const cluster = ManagerTestCluster.start({ w1: 2, w2: 2 });
   for (const worker of cluster.workers.values())
     worker.behave = (spec) => {

@@ -74,7 +74,7 @@ export class JobManager {
 
   constructor(parts: JobManagerParts, options: JobManagerOptions) {
     const workers = new WorkerTable(options.jobLeaseMs);
-    const selector = new WorkerSelector(workers, parts.random.fork('selector'), parts.worker);
+    const selector = new WorkerSelector(workers, parts.random.fork('selection'), parts.worker);
     const requests = new RequestCache(parts.sha256);
     const stores = {
       jobs: new JobStore(),

@@ -12,7 +12,7 @@ function reportedStatuses(cluster: ManagerTestCluster): readonly string[] {
   return cluster.events.flatMap((event) => (event.kind === 'job.state' ? [event.status] : []));
 }
 
-test('a job passes through its statuses in spec', () => {
+test('a job passes through its statuses in order', () => {
   const cluster = ManagerTestCluster.start({});
   const jobId = cluster.submit({
     workflows: [batchTestFacts('one', {}, { items: 1 })],
@@ -159,8 +159,8 @@ test('units are assigned by priority, then round-robin over submitters, then fir
   const worker = cluster.worker('w1', 1);
   worker.behave = () => ({ afterMs: 100, report: { completed: 1, durationMs: 100 } });
   cluster.until(() => worker.started.length === names.length, 'all of them');
-  const spec = worker.started.map(({ spec: { facts } }) => (JSON.parse(facts) as { name: string }).name);
-  assert.deepEqual(spec, ['vip-0', 'ann-0', 'bob-0', 'cid-0', 'ann-1', 'bob-1', 'ann-2', 'ann-3']);
+  const order = worker.started.map(({ spec: { facts } }) => (JSON.parse(facts) as { name: string }).name);
+  assert.deepEqual(order, ['vip-0', 'ann-0', 'bob-0', 'cid-0', 'ann-1', 'bob-1', 'ann-2', 'ann-3']);
 });
 
 test('a huge job does not block other submitters', () => {

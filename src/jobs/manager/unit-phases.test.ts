@@ -118,7 +118,7 @@ test('teardown runs after a failure too, and its own failure is only an incident
   );
 });
 
-test('workflows run in the spec of their dependencies and get the results of those before them', () => {
+test('workflows run in the order of their dependencies and get the results of those before them', () => {
   const cluster = ManagerTestCluster.start({ w1: 4 });
   setBehaviour(cluster, (spec) => ({ afterMs: 10, report: { completed: 1, output: json([spec.workflow]) } }));
   const workflows = [

@@ -191,9 +191,9 @@ it('a datagram for another id than that of the address is dropped', () => {
   const world = startNodes();
   const [a, b] = [nodeOf(world, 'a'), nodeOf(world, 'b')];
   a.datagrams.send({ ...b.identity, id: a.identity.id }, bytes('lost'));
-  a.datagrams.send(b.identity, bytes('node'));
+  a.datagrams.send(b.identity, bytes('found'));
   world.advance(10);
-  assert.deepEqual(b.received, ['a datagram node']);
+  assert.deepEqual(b.received, ['a datagram found']);
 });
 
 it('a body is overwritten after the call, which exposes a receiver that keeps it', () => {

@@ -39,7 +39,7 @@ export class Dispatcher {
   readonly #durationsMs = new BoundedLru<string, number>(bundlesMax);
   #nextId = 1;
 
-  /** `failed`: the worker cannot assignment the unit, which counts as an attempt. */
+  /** `failed`: the worker cannot run the unit, which counts as an attempt. */
   constructor(state: ManagerState, failed: (assignment: ActiveAssignment, code: string, message: string) => void) {
     this.#state = state;
     this.#failed = failed;

@@ -127,7 +127,7 @@ test('the unit of a silent worker is not reassigned before its lease has surely 
   assert.equal(cluster.untilStatus(jobId, 'COMPLETED').totals.completed, 100);
 });
 
-test('only progress of the current attempt counts, in any spec and any number of times', () => {
+test('only progress of the current attempt counts, in any order and any number of times', () => {
   const cluster = ManagerTestCluster.start({ w1: 1, w2: 1 });
   for (const worker of allWorkers(cluster)) worker.behave = () => 'hold';
   const jobId = cluster.submit({ workflows: [loadTestFacts('one')] });

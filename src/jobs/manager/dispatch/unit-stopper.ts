@@ -22,7 +22,7 @@ export class UnitStopper {
   readonly #pending = new Set<WorkerSession>();
   #nextId = 1;
 
-  /** `stopped`: the worker confirmed that the attempt does not assignment. */
+  /** `stopped`: the worker confirmed that the attempt does not run. */
   constructor(state: ManagerState, stopped: (assignment: ActiveAssignment) => void) {
     this.#state = state;
     this.#stopped = stopped;

@@ -111,7 +111,7 @@ export class WorkerReports {
     this.#lifecycle.retryUnit(unit, 'RUNNER_KILLED', `${worker.name}: ${reason}`, counted);
   }
 
-  /** The worker cannot assignment the unit. */
+  /** The worker cannot run the unit. */
   assignmentFailed(assignment: ActiveAssignment, code: string, message: string): void {
     if (assignment.stopping !== undefined) return this.assignmentStopped(assignment);
     this.#release(assignment);
@@ -122,7 +122,7 @@ export class WorkerReports {
     else this.#retryElsewhere(assignment, code, message);
   }
 
-  /** An attempt that was asked to stop does not assignment any more. */
+  /** An attempt that was asked to stop does not run any more. */
   assignmentStopped(assignment: ActiveAssignment): void {
     this.#release(assignment);
     if (assignment.attempt.outcome === 'running') assignment.attempt.outcome = 'cancelled';
@@ -172,7 +172,7 @@ export class WorkerReports {
     }
     if (report.status === 'completed') return this.#onCompleted(assignment, report, recorded);
     this.#release(assignment);
-    // At most once: a returned unit that has started must not assignment again.
+    // At most once: a returned unit that has started must not run again.
     const mustNotRetry = unit.workflow.facts.maxRetries === 0 && report.durationMs !== undefined;
     const isReturned = report.status === 'returned' && !mustNotRetry;
     attempt.outcome = isReturned ? 'returned' : report.status === 'failed' ? 'failed' : 'cancelled';

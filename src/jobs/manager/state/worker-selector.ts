@@ -19,7 +19,7 @@ export class WorkerSelector {
   readonly #sessions: WorkerTable;
   readonly #random: Random;
   readonly #statusOf: (id: NodeId) => WorkerStatus | undefined;
-  /** Recent results of `#statusOf`, which costs more than the selector. */
+  /** Recent results of `#statusOf`, which costs more than the selection. */
   readonly #cached = new Map<NodeId, WorkerStatus | undefined>();
   #cachedAtMs = -Infinity;
   /** Eligible workers as of the last `refresh`. */
