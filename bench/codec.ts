@@ -16,7 +16,7 @@ const progress = message({
   carrier: 'stream',
   from: ['worker'],
   bytesMax: 1_000,
-  doc: 'What a worker would report.',
+  doc: 'A progress report of a worker.',
   fields: {
     jobId: field(1, text(64), '.'),
     workflow: field(2, name, '.'),
@@ -34,9 +34,9 @@ const progress = message({
 });
 
 const codec = createCodec([...catalogue, progress] as const);
-type Sent = MessageOf<typeof catalogue> | MessageOf<typeof progress>;
+type BenchMessage = MessageOf<typeof catalogue> | MessageOf<typeof progress>;
 
-const report: Sent = {
+const progressReport: BenchMessage = {
   kind: 'progress',
   jobId: 'job-2f81c0aa-17',
   workflow: 'checkout',
@@ -71,26 +71,26 @@ const claim = {
   refused: false,
   entry,
 } as const;
-const news: Sent = { kind: 'gossip', incarnation: 7, claims: [claim, claim] };
+const gossip: BenchMessage = { kind: 'gossip', incarnation: 7, claims: [claim, claim] };
 
 const batch = 500;
 const rounds = 1_000;
 
 export const bench: Bench = () => {
-  meetAllMessages();
-  const rows = [...measured('12 fields', report, 1.2), ...measured('gossip with 2 claims', news)];
+  warmUpAllMessages();
+  const rows = [...measure('message with 12 fields', progressReport, 1.2), ...measure('gossip with 2 claims', gossip)];
   return Promise.resolve({ rows, missing: [] });
 };
 
-/** So that the engine cannot specialise the codec for the one message that is measured. */
-function meetAllMessages(): void {
+/** Keeps V8 from specialising the codec for the measured message. */
+function warmUpAllMessages(): void {
   for (const declaration of catalogue) {
-    const values = fc.sample(messageArbitrary(declaration), { seed: 1, numRuns: 50 }) as Sent[];
+    const values = fc.sample(messageArbitrary(declaration), { seed: 1, numRuns: 50 }) as BenchMessage[];
     for (let round = 0; round < 100; round++) for (const value of values) codec.decode(codec.encode(value));
   }
 }
 
-function measured(title: string, value: Sent, goalUs?: number): readonly BenchRow[] {
+function measure(title: string, value: BenchMessage, goalUs?: number): readonly BenchRow[] {
   const bytes = codec.encode(value);
   const plain = { ...value, ...('fence' in value ? { fence: String(value.fence) } : { messageId: '77123456789' }) };
   const encoder = new TextEncoder();
@@ -108,14 +108,21 @@ function measured(title: string, value: Sent, goalUs?: number): readonly BenchRo
   return [
     compareRow(`${title}, encode`, 'us', 'less', us.encode, { name: 'JSON', value: us.jsonEncode }),
     compareRow(`${title}, decode`, 'us', 'less', us.decode, { name: 'JSON', value: us.jsonDecode }),
-    compareRow(`${title}, both`, 'us', 'less', both, { name: 'JSON', value: us.jsonEncode + us.jsonDecode }, goal),
+    compareRow(
+      `${title}, encode and decode`,
+      'us',
+      'less',
+      both,
+      { name: 'JSON', value: us.jsonEncode + us.jsonDecode },
+      goal,
+    ),
     compareRow(`${title}, size`, 'bytes', 'less', bytes.length, { name: 'JSON', value: json.length }),
   ];
 }
 
 /**
- * Microseconds per call in the fastest of many short rounds, the steps taking turns: what the code costs when nothing
- * else gets between, also on a busy machine.
+ * Microseconds per call in the fastest of many short, interleaved rounds: the cost of the code without interruptions,
+ * also on a busy machine.
  */
 function fastest<Step extends string>(steps: Readonly<Record<Step, () => unknown>>): Record<Step, number> {
   const best = new Map<string, number>();

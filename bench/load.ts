@@ -1,11 +1,12 @@
 /**
- * Bench: requests per CPU second of load generators against wrk, autocannon and undici. `--rounds N` (5) of
- * `--seconds N` (5) for each side, the sides taking turns, medians over the rounds.
+ * Bench: requests per CPU second of the load generator against wrk, autocannon and undici. `--rounds N` (5) of
+ * `--seconds N` (5) per side, interleaved; medians over the rounds.
  *
- *   ours        a workflow of one step with a check, in a runner, with everything that a report needs
- *   wrk         C, nothing but counting (Debian package)
- *   autocannon  the usual one for Node (npm, installed in .cache)
- *   undici      its pool in a plain loop (npm, installed in .cache)
+ *   remuster    a workflow of one step with a check, in a runner, with all statistics of a report
+ *   client      ctx.http alone in a loop, without a runner
+ *   wrk         in C, only counts requests (Debian package)
+ *   autocannon  the usual load generator for Node (npm, installed in .cache)
+ *   undici      its connection pool in a loop (npm, installed in .cache)
  */
 import { availableParallelism } from 'node:os';
 
@@ -32,7 +33,7 @@ import {
 const connections = 64;
 const serverCore = 1;
 const generatorCore = 0;
-/** Of CPU: on a busy machine a few seconds of the clock warm nobody up. */
+/** CPU time, because wall time says little about JIT compilation on a busy machine. */
 const warmUpCpuSeconds = 3;
 const warmUpRoundsMax = 20;
 
@@ -47,22 +48,22 @@ export const bench: Bench = async (flags) => {
     return { rows: [], missing: ['load: needs Linux and two cores'] };
   }
   const { rounds, seconds } = planOf(flags);
-  const told = (text: string): void => printProgress(`load: ${text}`);
-  const noServer = installDebianPackage(nginxProgram, told);
-  if (noServer !== undefined) return { rows: [], missing: [`nginx: ${noServer}`] };
+  const onInstall = (text: string): void => printProgress(`load: ${text}`);
+  const nginxMissing = installDebianPackage(nginxProgram, onInstall);
+  if (nginxMissing !== undefined) return { rows: [], missing: [`nginx: ${nginxMissing}`] };
   const nginx = await NginxServer.start(serverCore);
   const sides: LoadGenerator[] = [];
   try {
-    const missing = await startSides(nginx.url, sides, told);
+    const missing = await startSides(nginx.url, sides, onInstall);
     for (const side of sides) await warmUp(side);
-    return { rows: rowsOf(await measured(sides, rounds, seconds)), missing };
+    return { rows: rowsOf(await measure(sides, rounds, seconds)), missing };
   } finally {
     await Promise.all(sides.map((side) => side.stop()));
     await nginx.stop();
   }
 };
 
-/** Compilers do their work first; it is not what is compared. */
+/** JIT compilation is not measured. */
 async function warmUp(side: LoadGenerator): Promise<void> {
   let cpuSeconds = 0;
   for (let i = 0; i < warmUpRoundsMax && cpuSeconds < warmUpCpuSeconds; i++) {
@@ -74,29 +75,29 @@ async function warmUp(side: LoadGenerator): Promise<void> {
 function planOf({ rounds = '5', seconds = '5' }: BenchFlags): { readonly rounds: number; readonly seconds: number } {
   const plan = { rounds: Number(rounds), seconds: Number(seconds) };
   if (!(plan.rounds >= 1) || !Number.isInteger(plan.seconds) || plan.seconds < 1) {
-    throw new Error('--rounds takes 1 or more, --seconds a whole number from 1 on');
+    throw new Error('--rounds takes 1 or more, --seconds a whole number of at least 1');
   }
   return plan;
 }
 
-/** Fills `sides`, so that those that were started are known if another one fails. What is missing, and why. */
-async function startSides(url: string, sides: LoadGenerator[], told: (text: string) => void): Promise<string[]> {
-  const start = async (name: string, file: string, ...words: readonly string[]): Promise<void> => {
-    sides.push(await NodeGenerator.start(name, file, [...words, url, String(connections)], generatorCore));
+/** Adds each started side to `sides`, so that the caller can stop them if another fails. Returns what is missing. */
+async function startSides(url: string, sides: LoadGenerator[], onInstall: (text: string) => void): Promise<string[]> {
+  const start = async (name: string, file: string, ...args: readonly string[]): Promise<void> => {
+    sides.push(await NodeGenerator.start(name, file, [...args, url, String(connections)], generatorCore));
   };
   const missing: string[] = [];
-  await start('ours', 'runner-generator-main.ts');
+  await start('remuster', 'runner-generator-main.ts');
   await start('client', 'npm-generator-main.ts', 'client');
-  const noWrk = installDebianPackage(wrkProgram, told);
-  if (noWrk === undefined) sides.push(wrkGenerator(`${url}/`, connections, generatorCore));
-  else missing.push(`wrk: ${noWrk}`);
-  const noPeers = installNpmPeers();
-  if (noPeers !== undefined) return [...missing, `autocannon and undici: ${noPeers}`];
+  const wrkMissing = installDebianPackage(wrkProgram, onInstall);
+  if (wrkMissing === undefined) sides.push(wrkGenerator(`${url}/`, connections, generatorCore));
+  else missing.push(`wrk: ${wrkMissing}`);
+  const peersMissing = installNpmPeers();
+  if (peersMissing !== undefined) return [...missing, `autocannon and undici: ${peersMissing}`];
   for (const name of ['autocannon', 'undici']) await start(name, 'npm-generator-main.ts', name);
   return missing;
 }
 
-async function measured(
+async function measure(
   sides: readonly LoadGenerator[],
   rounds: number,
   seconds: number,
@@ -104,10 +105,11 @@ async function measured(
   const found = new Map<string, GeneratorRound[]>(sides.map(({ name }) => [name, []]));
   for (let round = 0; round < rounds; round++) {
     for (const side of round % 2 === 0 ? sides : sides.toReversed()) {
-      const one = await side.round(seconds);
-      found.get(side.name)!.push(one);
-      const worth = Math.round(one.requests / one.cpuSeconds);
-      printProgress(`load: round ${round}, ${side.name}: ${worth} per CPU-second, ${Math.round(one.perSecond)}/s`);
+      const result = await side.round(seconds);
+      found.get(side.name)!.push(result);
+      const perCpuSecond = Math.round(result.requests / result.cpuSeconds);
+      const perSecond = Math.round(result.perSecond);
+      printProgress(`load: round ${round}, ${side.name}: ${perCpuSecond} per CPU second, ${perSecond}/s`);
     }
   }
   return found;
@@ -115,28 +117,28 @@ async function measured(
 
 function rowsOf(found: ReadonlyMap<string, readonly GeneratorRound[]>): BenchRow[] {
   const of = (name: string, value: (round: GeneratorRound) => number): number => median(found.get(name)!.map(value));
-  const worth = (name: string): number => of(name, ({ requests, cpuSeconds }) => requests / cpuSeconds);
+  const efficiency = (name: string): number => of(name, ({ requests, cpuSeconds }) => requests / cpuSeconds);
   const rate = (name: string): number => of(name, ({ perSecond }) => perSecond);
   const rows = peers
     .filter(({ name }) => found.has(name))
     .flatMap(({ name, goal }) => {
       const text = (ratio: number): BenchGoal => ({ text: `>= ${goal}x ${name}`, met: ratio >= goal! });
-      const [peer, faster] = [
-        { name, value: worth(name) },
-        { name, value: rate(name) },
-      ];
       return [
         compareRow(
-          `GET, ${connections} connections`,
+          `GET over ${connections} connections, requests per CPU second`,
           'requests/CPU s',
           'more',
-          worth('ours'),
-          peer,
+          efficiency('remuster'),
+          { name, value: efficiency(name) },
           goal === undefined ? undefined : text,
         ),
-        compareRow(`GET, ${connections} connections`, 'requests/s', 'more', rate('ours'), faster),
+        compareRow(`GET over ${connections} connections, requests per second`, 'requests/s', 'more', rate('remuster'), {
+          name,
+          value: rate(name),
+        }),
       ];
     });
-  const alone = { name: 'ctx.http alone', value: worth('client') };
-  return [...rows, compareRow('a runner around ctx.http', 'requests/CPU s', 'more', worth('ours'), alone)];
+  const client = { name: 'ctx.http without a runner', value: efficiency('client') };
+  const title = 'GET in a runner, requests per CPU second';
+  return [...rows, compareRow(title, 'requests/CPU s', 'more', efficiency('remuster'), client)];
 }

@@ -1,16 +1,15 @@
 /**
- * Bench: detection of crashes and stalls, mass join, idle cost, against Serf. `--nodes N` (32) agents each,
- * `--trials N` (10), `--idle-seconds N` (6) for each look at idleness; `--only join` measures nothing but the mass
- * join.
+ * Bench: detection of crashes and stalls, mass join and idle cost, against Serf. `--nodes N` (32) agents per side,
+ * `--trials N` (10), `--idle-seconds N` (6) per sample of the idle cost; `--only join` measures only the mass join.
  *
- *   SIGKILL, SIGSTOP   from the signal to one random member until the last survivor has logged its death
- *   mass join          agents that run already, alone, are all told at one moment to join the first of them; until every
- *                      agent has logged everybody else as alive. How long processes take to start is left out
- *   idle               CPU from /proc/PID/stat and what the loopback carried, headers included, divided by agents; the
- *                      other side is not running; as many looks as there are trials, spread over two groups
+ *   crash, stall   SIGKILL or SIGSTOP to a random member; from the signal until the last survivor has logged its death
+ *   mass join      running agents, each alone, are all told at one moment to join the first one; until every agent has
+ *                  logged every other one as alive. The start of the processes is not measured
+ *   idle           CPU time from /proc/PID/stat and traffic of the loopback, headers included, per agent; the other
+ *                  side is not running; as many samples as trials, from two groups
  *
- * Both sides are watched in the same way: by the lines of their log, timed when they arrive here. Each side has a
- * network namespace of its own when we may make one.
+ * Both sides are observed by their log lines, timed on arrival. Each side has a network namespace of its own where the
+ * bench may create one.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -27,7 +26,7 @@ import {
   type BenchRow,
 } from './support/harness.ts';
 import { deadlineMs, AgentGroup, type IdleCost } from './membership/agent-group.ts';
-import { ours, serf, isSerfInstalled, type MembershipSide } from './membership/sides.ts';
+import { remuster, serf, isSerfInstalled, type MembershipSide } from './membership/sides.ts';
 
 type Plan = {
   readonly nodes: number;
@@ -36,13 +35,13 @@ type Plan = {
   readonly onlyJoin: boolean;
 };
 type Measured = {
-  readonly [K in 'join' | 'kill' | 'stop' | 'killFirst' | 'stopFirst' | 'returned']: number[];
+  readonly [K in 'join' | 'kill' | 'stop' | 'killFirst' | 'stopFirst' | 'recovery']: number[];
 } & { readonly idle: IdleCost[]; falseDeaths: number };
 type Results = ReadonlyMap<string, Measured>;
 
-/** So many of the groups are looked at when they idle, each several times. */
+/** Number of groups with samples of the idle cost. */
 const idleGroups = 2;
-/** Freshly started agents still compile their code; that is not idleness. */
+/** Agents compile code for a while after their start, which is not idle cost. */
 const settleMs = 30_000;
 const calmMs = 2_000;
 
@@ -50,11 +49,11 @@ export const bench: Bench = async (flags) => {
   const plan = planOf(flags);
   if (process.platform !== 'linux') return { rows: [], missing: ['membership: needs Linux (/proc)'] };
   const hasSerf = isSerfInstalled();
-  const sides = hasSerf ? [ours, serf] : [ours];
+  const sides = hasSerf ? [remuster, serf] : [remuster];
   const folder = mkdtempSync(join(tmpdir(), 'remuster-bench-'));
-  const results = new Map(sides.map((side) => [side.name, nothingYet()]));
+  const results = new Map(sides.map((side) => [side.name, noMeasurements()]));
   const remove = (): void => rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
-  const forget = onceEnded(async () => {
+  const removeHandlers = onSignal(async () => {
     await AgentGroup.stopAll();
     remove();
   });
@@ -63,14 +62,14 @@ export const bench: Bench = async (flags) => {
     await joinAndIdle(sides, plan, folder, results);
     if (!plan.onlyJoin) await deaths(sides, plan, folder, results);
   } finally {
-    forget();
+    removeHandlers();
     remove();
   }
   return report(plan, results, hasSerf ? [] : ['serf: apt-get install serf']);
 };
 
-/** Cleans up when a signal ends us, and ends as the signal would have. Returns how to take that back. */
-function onceEnded(cleanUp: () => Promise<void>): () => void {
+/** Cleans up on a signal, then ends the process by the same signal. Returns a function that removes the handlers. */
+function onSignal(cleanUp: () => Promise<void>): () => void {
   const handlers = (['SIGINT', 'SIGTERM', 'SIGHUP'] as const).map((signal) => {
     const handler = (): void => {
       void cleanUp().finally(() => process.kill(process.pid, signal));
@@ -93,19 +92,19 @@ function planOf({ nodes = '32', trials = '10', 'idle-seconds': idleSeconds = '6'
   return plan;
 }
 
-function nothingYet(): Measured {
+function noMeasurements(): Measured {
   return {
-    ...{ join: [], kill: [], stop: [], killFirst: [], stopFirst: [], returned: [] },
+    ...{ join: [], kill: [], stop: [], killFirst: [], stopFirst: [], recovery: [] },
     ...{ idle: [], falseDeaths: 0 },
   };
 }
 
 /**
- * Serf comes compiled. Ours is compiled once for all, into a cache that is written at an orderly end; what is measured
- * here is killed. So a few that have met each other leave in good order first.
+ * Serf is a compiled program. Node writes its compile cache only when a process exits normally, but measured agents are
+ * killed: so three agents join each other and leave first.
  */
 async function fillCache(folder: string): Promise<void> {
-  const group = await AgentGroup.plan(ours, 3, join(folder, 'cache'));
+  const group = await AgentGroup.plan(remuster, 3, join(folder, 'cache'));
   try {
     await group.start();
     await group.leave();
@@ -114,7 +113,7 @@ async function fillCache(folder: string): Promise<void> {
   }
 }
 
-/** A new group for each trial, one side at a time, so that nobody else is on the processor. */
+/** A new group for each trial, one side at a time, so that no other agents use the processor. */
 async function joinAndIdle(
   sides: readonly MembershipSide[],
   plan: Plan,
@@ -129,7 +128,7 @@ async function joinAndIdle(
         await joinOnce(group, trial, found);
         if (trial < idleGroups && !plan.onlyJoin) await idle(group, trial, plan, found);
       } catch (error) {
-        note(trial, side, `FAILED: ${firstLineOf(error)}`);
+        printTrial(trial, side, `FAILED: ${firstLineOf(error)}`);
         if (found.join.length === trial) found.join.push(deadlineMs);
       } finally {
         await group.stop();
@@ -142,38 +141,38 @@ async function joinAndIdle(
 async function joinOnce(group: AgentGroup, trial: number, found: Measured): Promise<void> {
   const { convergedMs } = await group.start();
   found.join.push(convergedMs);
-  note(trial, group.side, `all see all after ${ms(convergedMs)}`);
+  printTrial(trial, group.side, `converged after ${ms(convergedMs)}`);
 }
 
 async function idle(group: AgentGroup, trial: number, { trials, idleMs }: Plan, found: Measured): Promise<void> {
   await pause(settleMs);
-  for (let look = 0; look < Math.ceil(trials / Math.min(trials, idleGroups)); look++) {
-    const seen = await group.idle(idleMs);
-    found.idle.push(seen);
-    note(trial, group.side, `idle ${JSON.stringify(seen)}`);
+  for (let sample = 0; sample < Math.ceil(trials / Math.min(trials, idleGroups)); sample++) {
+    const cost = await group.idle(idleMs);
+    found.idle.push(cost);
+    printTrial(trial, group.side, `idle ${JSON.stringify(cost)}`);
   }
 }
 
-/** Both groups are up; the same member of each is hurt, one side after the other. What takes too long counts as that. */
+/** Injects a fault into the same member of both groups, one after the other. A timeout counts as its duration. */
 async function deaths(sides: readonly MembershipSide[], plan: Plan, folder: string, results: Results): Promise<void> {
   const groups: AgentGroup[] = [];
   try {
-    const begin = async (side: MembershipSide, attempt: number): Promise<AgentGroup> => {
+    const startGroup = async (side: MembershipSide, attempt: number): Promise<AgentGroup> => {
       const group = await AgentGroup.plan(side, plan.nodes, join(folder, `${side.name}-deaths-${attempt}`));
       groups.push(group);
       await group.start();
       return group;
     };
     const current = new Map<MembershipSide, AgentGroup>();
-    for (const side of sides) current.set(side, await begin(side, 0));
+    for (const side of sides) current.set(side, await startGroup(side, 0));
     for (let trial = 0; trial < plan.trials; trial++) {
       const victim = Math.floor(Math.random() * plan.nodes);
       for (const signal of ['SIGKILL', 'SIGSTOP'] as const) {
         for (const [side, group] of current) {
-          if (await hurtAndHeal(group, trial, victim, signal, results.get(side.name)!)) continue;
-          // It did not get well again, which must not spoil the next trials.
+          if (await failAndHeal(group, trial, victim, signal, results.get(side.name)!)) continue;
+          // The group did not recover: the next trials need a new one.
           await group.stop();
-          current.set(side, await begin(side, trial + 1));
+          current.set(side, await startGroup(side, trial + 1));
         }
       }
     }
@@ -185,30 +184,31 @@ async function deaths(sides: readonly MembershipSide[], plan: Plan, folder: stri
   }
 }
 
-async function hurtAndHeal(
+async function failAndHeal(
   group: AgentGroup,
   trial: number,
   victim: number,
   signal: 'SIGKILL' | 'SIGSTOP',
   found: Measured,
 ): Promise<boolean> {
-  // Not in step with anybody's period.
+  // A random delay, so that the fault is not in phase with a probe interval.
   await pause(calmMs * (1 + Math.random()));
   const [first, all] = signal === 'SIGKILL' ? [found.killFirst, found.kill] : [found.stopFirst, found.stop];
-  let [firstMs, allMs, returnedMs] = [deadlineMs, deadlineMs, deadlineMs];
-  let isWell = false;
+  let [firstMs, allMs, recoveryMs] = [deadlineMs, deadlineMs, deadlineMs];
+  let isHealed = false;
   try {
     ({ firstMs, allMs } = await group.injectFault(victim, signal));
-    returnedMs = await group.heal(victim);
-    isWell = true;
+    recoveryMs = await group.heal(victim);
+    isHealed = true;
   } catch (error) {
-    note(trial, group.side, `FAILED: ${firstLineOf(error)}`);
+    printTrial(trial, group.side, `FAILED: ${firstLineOf(error)}`);
   }
   first.push(firstMs);
   all.push(allMs);
-  if (signal === 'SIGSTOP') found.returned.push(returnedMs);
-  note(trial, group.side, `${signal} known to all after ${ms(allMs)} (first ${ms(firstMs)}), back ${ms(returnedMs)}`);
-  return isWell;
+  if (signal === 'SIGSTOP') found.recovery.push(recoveryMs);
+  const times = `detected by all after ${ms(allMs)} (first after ${ms(firstMs)}), recovered after ${ms(recoveryMs)}`;
+  printTrial(trial, group.side, `${signal} ${times}`);
+  return isHealed;
 }
 
 function firstLineOf(error: unknown): string {
@@ -216,40 +216,42 @@ function firstLineOf(error: unknown): string {
 }
 
 function report({ nodes, onlyJoin }: Plan, results: Results, missing: readonly string[]): BenchResult {
-  const mine = results.get('ours')!;
-  const theirs = results.get('serf');
-  const row = (name: string, unit: string, of: (found: Measured) => number, timesMax?: number): BenchRow => {
-    if (theirs === undefined) return compareRow(name, unit, 'less', of(mine));
+  const remusterResults = results.get('remuster')!;
+  const serfResults = results.get('serf');
+  const row = (name: string, unit: string, of: (found: Measured) => number, ratioMax?: number): BenchRow => {
+    if (serfResults === undefined) return compareRow(name, unit, 'less', of(remusterResults));
     const goal =
-      timesMax === undefined
+      ratioMax === undefined
         ? undefined
-        : (ratio: number) => ({ text: `<= ${timesMax}x serf`, met: ratio * timesMax >= 1 });
-    return compareRow(name, unit, 'less', of(mine), { name: 'serf', value: of(theirs) }, goal);
+        : (ratio: number) => ({ text: `<= ${ratioMax}x serf`, met: ratio * ratioMax >= 1 });
+    return compareRow(name, unit, 'less', of(remusterResults), { name: 'serf', value: of(serfResults) }, goal);
   };
-  const idleOf = (field: keyof IdleCost) => (found: Measured) => median(found.idle.map((seen) => seen[field]));
+  const idleOf = (field: keyof IdleCost) => (found: Measured) => median(found.idle.map((cost) => cost[field]));
+  const join = `mass join of ${nodes} nodes, full convergence`;
   const joins = [
-    row(`mass join of ${nodes}, all see all`, 'ms', (found) => median(found.join), 1.5),
-    row('mass join, slowest trial', 'ms', (found) => Math.max(...found.join)),
+    row(`${join}, median`, 'ms', (found) => median(found.join), 1.5),
+    row(`${join}, maximum`, 'ms', (found) => Math.max(...found.join)),
   ];
+  const all = `detected by all ${nodes - 1} survivors`;
   const rest = (): BenchRow[] => [
-    row(`SIGKILL, known to all ${nodes - 1}`, 'ms', ({ kill }) => median(kill), 0.25),
-    row('SIGKILL, known to the first', 'ms', ({ killFirst }) => median(killFirst)),
-    row('SIGKILL, slowest trial', 'ms', ({ kill }) => Math.max(...kill)),
-    row(`SIGSTOP, known to all ${nodes - 1}`, 'ms', ({ stop }) => median(stop), 0.75),
-    row('SIGSTOP, known to the first', 'ms', ({ stopFirst }) => median(stopFirst)),
-    row('SIGSTOP, slowest trial', 'ms', ({ stop }) => Math.max(...stop)),
-    row('SIGCONT, alive again in all views', 'ms', ({ returned }) => median(returned)),
-    row('idle CPU per node', 'ms/min', idleOf('cpuMsPerMinute'), 1.5),
+    row(`crash (SIGKILL), ${all}, median`, 'ms', ({ kill }) => median(kill), 0.25),
+    row('crash (SIGKILL), first detection, median', 'ms', ({ killFirst }) => median(killFirst)),
+    row(`crash (SIGKILL), ${all}, maximum`, 'ms', ({ kill }) => Math.max(...kill)),
+    row(`stall (SIGSTOP), ${all}, median`, 'ms', ({ stop }) => median(stop), 0.75),
+    row('stall (SIGSTOP), first detection, median', 'ms', ({ stopFirst }) => median(stopFirst)),
+    row(`stall (SIGSTOP), ${all}, maximum`, 'ms', ({ stop }) => Math.max(...stop)),
+    row('recovery (SIGCONT), alive in all views, median', 'ms', ({ recovery }) => median(recovery)),
+    row('idle CPU time per node', 'ms/min', idleOf('cpuMsPerMinute'), 1.5),
     row('idle bytes sent per node', 'B/s', idleOf('bytesPerSecond'), 1.5),
-    row('idle packets sent per node', '1/s', idleOf('packetsPerSecond')),
+    row('idle packets sent per node', 'packets/s', idleOf('packetsPerSecond')),
     row('resident memory per node', 'MiB', idleOf('residentMib')),
   ];
   const falseDeaths = [...results].map(([name, found]) => `${name} ${found.falseDeaths}`).join(', ');
-  printProgress(`membership: deaths of members that nobody hurt, counted by believer: ${falseDeaths}`);
+  printProgress(`membership: false death reports (each survivor counts): ${falseDeaths}`);
   return { rows: onlyJoin ? joins : [...joins, ...rest()], missing };
 }
 
-function note(trial: number, side: MembershipSide, text: string): void {
+function printTrial(trial: number, side: MembershipSide, text: string): void {
   printProgress(`membership: trial ${trial + 1}, ${side.name}: ${text}`);
 }
 

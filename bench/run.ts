@@ -1,6 +1,6 @@
 /**
- * `node bench/run.ts NAME [-o json]`: runs one bench, or lists them. Further flags are for a bench that measures
- * groups, which says what it takes: `--nodes N --trials N --idle-seconds N --rounds N --seconds N --only PART`.
+ * `node bench/run.ts [NAME] [-o json]`: runs one bench, or lists them. Further flags for some benches, described in
+ * their headers: `--nodes N --trials N --idle-seconds N --rounds N --seconds N --only PART`.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -30,7 +30,7 @@ const [name] = positionals;
 if (name === undefined) {
   console.log(names.join('\n'));
 } else if (!names.includes(name)) {
-  console.error(`no bench is called ${name}; there are: ${names.join(', ')}`);
+  console.error(`there is no bench ${name}; choose one of ${names.join(', ')}`);
   process.exitCode = 2;
 } else {
   const { bench } = (await import(join(folder, `${name}.ts`))) as { bench: Bench };

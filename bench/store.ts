@@ -1,4 +1,4 @@
-/** Bench: durable writes per second through the Store port against plain SQLite transactions. */
+/** Bench: durable writes per second through the Store port, against SQLite transactions. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -15,11 +15,11 @@ const roundMs = 500;
 export const bench: Bench = async () => {
   const folder = mkdtempSync(join(tmpdir(), 'remuster-bench-store-'));
   try {
-    const store = await openStore(join(folder, 'ours'));
-    const plain = openPlain(join(folder, 'plain'));
+    const store = await openStore(join(folder, 'remuster'));
+    const sqlite = openSqlite(join(folder, 'sqlite'));
     const rows: BenchRow[] = [];
-    for (const writers of [1, 64, 1024]) rows.push(await measure(store, plain, writers));
-    plain.close();
+    for (const writers of [1, 64, 1024]) rows.push(await measure(store, sqlite, writers));
+    sqlite.close();
     await toPromise<void>((done) => store.close(done));
     return { rows, missing: [] };
   } finally {
@@ -29,25 +29,26 @@ export const bench: Bench = async () => {
 
 let values = 0;
 
-/** Never the same twice: SQLite does not write, and so does not sync, what is there already. */
+/** A new value each time: SQLite neither writes nor syncs an unchanged one. */
 function nextValue(): Uint8Array {
   const value = new Uint8Array(valueBytes);
   new DataView(value.buffer).setUint32(0, values++);
   return value;
 }
 
-async function measure(store: Store, plain: DatabaseSync, writers: number): Promise<BenchRow> {
-  const [ours, theirs]: [number[], number[]] = [[], []];
+async function measure(store: Store, sqlite: DatabaseSync, writers: number): Promise<BenchRow> {
+  const [storeRates, sqliteRates]: [number[], number[]] = [[], []];
   for (let round = 0; round < rounds; round++) {
-    ours.push(await oursPerSecond(store, writers));
-    theirs.push(plainPerSecond(plain));
-    printProgress(`${writers} writers, round ${round + 1} of ${rounds}`);
+    storeRates.push(await storePerSecond(store, writers));
+    sqliteRates.push(sqlitePerSecond(sqlite));
+    printProgress(`store: ${writers} writers, round ${round + 1} of ${rounds}`);
   }
-  const peer = { name: 'node:sqlite, a commit each', value: median(theirs) };
-  return compareRow(`${writers} writers, ${valueBytes} B`, 'writes/s', 'more', median(ours), peer);
+  const peer = { name: 'node:sqlite, one commit per write', value: median(sqliteRates) };
+  const name = `durable writes of ${valueBytes} B, ${writers} ${writers === 1 ? 'writer' : 'writers'}`;
+  return compareRow(name, 'writes/s', 'more', median(storeRates), peer);
 }
 
-async function oursPerSecond(store: Store, writers: number): Promise<number> {
+async function storePerSecond(store: Store, writers: number): Promise<number> {
   const startMs = performance.now();
   let written = 0;
   const writer = async (name: number): Promise<void> => {
@@ -61,7 +62,7 @@ async function oursPerSecond(store: Store, writers: number): Promise<number> {
   return (written / (performance.now() - startMs)) * 1_000;
 }
 
-function openPlain(file: string): DatabaseSync {
+function openSqlite(file: string): DatabaseSync {
   const database = new DatabaseSync(file);
   database.exec(
     'PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; CREATE TABLE t (key TEXT PRIMARY KEY, value BLOB)',
@@ -69,7 +70,7 @@ function openPlain(file: string): DatabaseSync {
   return database;
 }
 
-function plainPerSecond(database: DatabaseSync): number {
+function sqlitePerSecond(database: DatabaseSync): number {
   const put = database.prepare('INSERT INTO t VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value');
   const startMs = performance.now();
   let written = 0;

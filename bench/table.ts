@@ -1,4 +1,4 @@
-/** `npm run bench table`: address table of a million entries: lookup, log replay, memory. */
+/** Bench: the address table with a million entries: lookup, log replay, memory. */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { success } from '../src/base/errors.ts';
@@ -26,11 +26,11 @@ const record: PoolRecord = {
 export const bench: Bench = () => Promise.resolve({ rows: addressTableRows(), missing: [] });
 
 export function addressTableRows(): readonly BenchRow[] {
-  const files = filesOnPaper();
+  const files = inMemoryFiles();
   const replayed: number[] = [];
   const lookedUp: number[] = [];
   const bytes: number[] = [];
-  /** Kept, so that what is collected meanwhile is not taken for what is needed. */
+  /** Keeps the tables alive, so that a garbage collection between the readings does not distort the memory. */
   const tables: AddressTableHost[] = [];
   for (let round = 0; round < rounds; round++) {
     const beforeBytes = usedBytes();
@@ -40,30 +40,30 @@ export function addressTableRows(): readonly BenchRow[] {
     tables.push(table);
     bytes.push((usedBytes() - beforeBytes) / entries);
     lookedUp.push(lookupNs(table));
-    printProgress(`table, round ${round + 1} of ${rounds}`);
+    printProgress(`table: round ${round + 1} of ${rounds}`);
   }
   const [ns, perSecond, perEntry] = [median(lookedUp), median(replayed), median(bytes)];
   return [
-    compareRow('table lookup', 'ns', 'less', ns, undefined, () => ({ text: '< 200 ns', met: ns < 200 })),
-    compareRow('table replay', 'records/s', 'more', perSecond, undefined, () => ({
+    compareRow('address table, lookup', 'ns', 'less', ns, undefined, () => ({ text: '< 200 ns', met: ns < 200 })),
+    compareRow('address table, log replay', 'records/s', 'more', perSecond, undefined, () => ({
       text: '>= 1,000,000/s',
       met: perSecond >= 1_000_000,
     })),
-    compareRow('table bytes per entry', 'bytes', 'less', perEntry),
+    compareRow('address table, memory per entry', 'bytes', 'less', perEntry),
   ];
 }
 
-/** At random places, as calls come. Of the fastest of many short batches: what it costs when nothing else gets between. */
+/** Random lookups, as calls need them. The fastest of many short batches: the cost without interruptions. */
 function lookupNs(table: AddressTableHost): number {
   const pool = table.pool('p');
   if (pool === undefined) throw new Error('the pool was not read back');
   const random = new Random('lookups');
-  const places = Uint32Array.from({ length: lookups }, () => random.below(entries));
+  const containers = Uint32Array.from({ length: lookups }, () => random.below(entries));
   let found = 0;
   let fastestMs = Infinity;
   for (let start = 0; start < lookups; start += batch) {
     const startMs = performance.now();
-    for (let i = start; i < start + batch; i++) if (table.ownerOf(pool, places[i]!) !== undefined) found += 1;
+    for (let i = start; i < start + batch; i++) if (table.ownerOf(pool, containers[i]!) !== undefined) found += 1;
     fastestMs = Math.min(fastestMs, performance.now() - startMs);
   }
   if (found !== lookups) throw new Error('not every owner was found');
@@ -84,8 +84,8 @@ function replayedTable(files: Files): AddressTableHost {
   return table;
 }
 
-/** A disk that has the log of all entries, and nothing to wait for. */
-function filesOnPaper(): Files {
+/** In-memory files with the log of all entries. */
+function inMemoryFiles(): Files {
   const ids = Array.from({ length: nodes }, (_, i) => nodeIdFrom(new Uint8Array(16).fill(i)));
   const pools = [{ pool: { name: 'p', record }, revision: 1 }];
   const index = encodeTableIndex({ version: 1, nodes: ids.map((id, number) => [id, number]), pools });
@@ -96,7 +96,7 @@ function filesOnPaper(): Files {
     [walPath(record, self), writer.finish()],
   ]);
   const unused = (): never => {
-    throw new Error('nothing is written here');
+    throw new Error('the bench writes no file');
   };
   return {
     read: (path, done) => done(success(content.get(path))),

@@ -1,6 +1,6 @@
 /**
- * Minimal gRPC client for etcd puts on a plain socket, many calls on one connection, as etcd's own client sends them,
- * so that Node's HTTP/2 cost is not measured as etcd's. A call ends well when its trailers say `grpc-status: 0`.
+ * Minimal gRPC client for etcd puts on a plain socket: many calls on one connection, as the client of etcd sends them.
+ * It avoids measuring the HTTP/2 cost of Node as that of etcd. A call succeeds if its trailers have `grpc-status: 0`.
  */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
@@ -13,7 +13,7 @@ const path = '/etcdserverpb.KV/Put';
 const initialWindowBytes = 65_535;
 const windowBytesMax = 2 ** 31 - 1;
 
-/** The server is told to keep no table of headers, so its trailers always spell this out: the name by Huffman, and 0. */
+/** Without a header table in the server its trailers are always literal: the name in Huffman code, and the value 0. */
 const statusOk = Buffer.from('889acac8b21234da8f0130', 'hex');
 
 type Done = (error: Error | undefined) => void;
@@ -22,29 +22,29 @@ export class EtcdGrpcConnection {
   readonly #socket: Socket;
   readonly #open = new Map<number, Done>();
   #nextStream = 1;
-  /** Headers that the server knows by number after the first call. */
+  /** After the first call the server has these headers in its table, and they are sent as indices. */
   #headers: Buffer;
   #out = Buffer.allocUnsafe(64 * 1_024);
   #used = 0;
   #isFlushing = false;
   #rest: Buffer = Buffer.alloc(0);
-  /** What the server still takes, and what we have taken without saying so. */
+  /** Flow control: what the server still accepts, and what this client has not acknowledged. */
   #sendWindowBytes = initialWindowBytes;
-  #takenBytes = 0;
+  #unacknowledgedBytes = 0;
 
   private constructor(socket: Socket, authority: string) {
     this.#socket = socket;
     this.#headers = firstHeaders(authority);
-    socket.on('data', (chunk: Buffer) => this.#received(chunk));
+    socket.on('data', (chunk: Buffer) => this.#onChunk(chunk));
     socket.on('error', () => undefined);
-    socket.on('close', () => this.#closed());
+    socket.on('close', () => this.#onClose());
   }
 
   static async open(host: string, port: number): Promise<EtcdGrpcConnection> {
     const socket = connect({ host, port, noDelay: true });
     await once(socket, 'connect');
     const connection = new EtcdGrpcConnection(socket, `${host}:${port}`);
-    connection.#greet();
+    connection.#sendPreface();
     return connection;
   }
 
@@ -61,7 +61,8 @@ export class EtcdGrpcConnection {
     if (stream === 1) this.#headers = laterHeaders;
     const body = putRequest(key, value);
     this.#sendWindowBytes -= body.length;
-    if (this.#sendWindowBytes < 0) throw new Error('etcd leaves no room for more calls on one connection');
+    if (this.#sendWindowBytes < 0)
+      throw new Error('the flow control window of etcd is too small for so many calls on one connection');
     this.#frame(kinds.data, flags.endStream, stream, body);
   }
 
@@ -69,9 +70,9 @@ export class EtcdGrpcConnection {
     this.#socket.destroy();
   }
 
-  #greet(): void {
+  #sendPreface(): void {
     this.#append(Buffer.from(preface, 'latin1'));
-    // Setting 1, the size of the table of headers, is 0.
+    // SETTINGS_HEADER_TABLE_SIZE = 0.
     this.#frame(kinds.settings, 0, 0, Buffer.from([0, 1, 0, 0, 0, 0]));
     this.#frame(kinds.windowUpdate, 0, 0, u32(windowBytesMax - initialWindowBytes));
   }
@@ -86,7 +87,7 @@ export class EtcdGrpcConnection {
     this.#append(body);
   }
 
-  /** What is asked in one turn goes out in one write. */
+  /** All calls of one event loop turn are sent in one write. */
   #append(bytes: Uint8Array): void {
     if (this.#used + bytes.length > this.#out.length) this.#flush();
     this.#out.set(bytes, this.#used);
@@ -104,23 +105,23 @@ export class EtcdGrpcConnection {
     this.#used = 0;
   }
 
-  #received(chunk: Buffer): void {
+  #onChunk(chunk: Buffer): void {
     const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
     let at = 0;
     while (bytes.length - at >= frameHeadBytes) {
       const end = at + frameHeadBytes + bytes.readUIntBE(at, 3);
       if (bytes.length < end) break;
       const stream = bytes.readUInt32BE(at + 5) & windowBytesMax;
-      this.#heard(bytes[at + 3]!, bytes[at + 4]!, stream, bytes.subarray(at + frameHeadBytes, end));
+      this.#onFrame(bytes[at + 3]!, bytes[at + 4]!, stream, bytes.subarray(at + frameHeadBytes, end));
       at = end;
     }
     this.#rest = bytes.subarray(at);
   }
 
-  #heard(kind: number, flag: number, stream: number, body: Buffer): void {
-    if (kind === kinds.data) this.#took(body.length);
-    else if (kind === kinds.headers && (flag & flags.endStream) !== 0) this.#ended(stream, body);
-    else if (kind === kinds.reset) this.#end(stream, new Error('etcd has given up a call'));
+  #onFrame(kind: number, flag: number, stream: number, body: Buffer): void {
+    if (kind === kinds.data) this.#acknowledge(body.length);
+    else if (kind === kinds.headers && (flag & flags.endStream) !== 0) this.#onTrailers(stream, body);
+    else if (kind === kinds.reset) this.#complete(stream, new Error('etcd has reset the call'));
     else if (kind === kinds.settings && (flag & flags.ack) === 0)
       this.#frame(kinds.settings, flags.ack, 0, Buffer.alloc(0));
     else if (kind === kinds.ping && (flag & flags.ack) === 0) this.#frame(kinds.ping, flags.ack, 0, body);
@@ -128,30 +129,30 @@ export class EtcdGrpcConnection {
     else if (kind === kinds.goAway) this.close();
   }
 
-  #took(bytes: number): void {
-    this.#takenBytes += bytes;
-    if (this.#takenBytes < 2 ** 30) return;
-    this.#frame(kinds.windowUpdate, 0, 0, u32(this.#takenBytes));
-    this.#takenBytes = 0;
+  #acknowledge(bytes: number): void {
+    this.#unacknowledgedBytes += bytes;
+    if (this.#unacknowledgedBytes < 2 ** 30) return;
+    this.#frame(kinds.windowUpdate, 0, 0, u32(this.#unacknowledgedBytes));
+    this.#unacknowledgedBytes = 0;
   }
 
-  #ended(stream: number, trailers: Buffer): void {
+  #onTrailers(stream: number, trailers: Buffer): void {
     const isOk = trailers.includes(statusOk);
-    this.#end(stream, isOk ? undefined : new Error(`etcd refused a put: ${trailers.toString('latin1')}`));
+    this.#complete(stream, isOk ? undefined : new Error(`etcd refused a put: ${trailers.toString('latin1')}`));
   }
 
-  #end(stream: number, error: Error | undefined): void {
+  #complete(stream: number, error: Error | undefined): void {
     const done = this.#open.get(stream);
     this.#open.delete(stream);
     done?.(error);
   }
 
-  #closed(): void {
-    for (const stream of [...this.#open.keys()]) this.#end(stream, new Error('the connection to etcd is closed'));
+  #onClose(): void {
+    for (const stream of [...this.#open.keys()]) this.#complete(stream, new Error('the connection to etcd is closed'));
   }
 }
 
-/** Literal headers that enter the table of the server, the last one at 62. */
+/** Literal headers that the server adds to its table; the last one gets index 62. */
 function firstHeaders(authority: string): Buffer {
   const text = (value: string): Buffer => Buffer.concat([Buffer.from([value.length]), Buffer.from(value, 'latin1')]);
   return Buffer.concat([
@@ -160,10 +161,10 @@ function firstHeaders(authority: string): Buffer {
   ]);
 }
 
-/** POST, http, and the four above. */
+/** POST, http, and the indices of the four literal headers. */
 const laterHeaders = Buffer.from([0x83, 0x86, 0xc1, 0xc0, 0xbf, 0xbe]);
 
-/** One message of gRPC: not compressed, its length, then field 1 the key and field 2 the value, each shorter than 128. */
+/** One uncompressed gRPC message: its length, then field 1 (key) and field 2 (value), each shorter than 128 bytes. */
 function putRequest(key: Uint8Array, value: Uint8Array): Buffer {
   const body = Buffer.allocUnsafe(5 + 2 + key.length + 2 + value.length);
   body[0] = 0;

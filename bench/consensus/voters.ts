@@ -1,4 +1,4 @@
-/** A cluster of one side: each voter a process with its own folder, default durability. */
+/** The cluster of one side: each voter is a process with a folder of its own and default durability. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
@@ -11,38 +11,42 @@ import { clusterName, monotonicMs, benchSecret, type ConsensusSide, type VoterAd
 
 const host = '127.0.0.1';
 const readyMs = 120_000;
-const lookEveryMs = 20;
+const pollMs = 20;
 const tailCharacters = 4_000;
-const endsWithUs = 'setpriv';
-const passedOn = Object.entries(process.env).filter(([name]) => !/^(?:REMUSTER|NODE|ETCD)_/.test(name));
+const environment = Object.entries(process.env).filter(([name]) => !/^(?:REMUSTER|NODE|ETCD)_/.test(name));
 
-type Place = VoterAddress & { readonly port: number; readonly controlPort: number };
+type VoterPorts = VoterAddress & { readonly port: number; readonly controlPort: number };
 
-/** How one side is started and asked; `index` is the place in the list of voters. */
-type Kind = {
+/** How the voters of one side are started and queried; `index` is that of a voter in the list. */
+type VoterKind = {
   readonly name: ConsensusSide;
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** `begun` are the places of those that were started before. */
-  command(index: number, places: readonly Place[], begun: readonly Place[], folder: string): readonly string[];
-  /** Our group grows from its first member; the members of etcd look for each other. */
-  readonly firstAlone: boolean;
-  /** The id by which this voter is known, once it works. */
-  idOf(place: Place): Promise<string | undefined>;
-  /** Who leads as this voter knows, and how many votes it counts as alive. */
-  view(place: Place): Promise<{ readonly leader: string | undefined; readonly alive: number }>;
+  /** `started` are the voters that were started before. */
+  command(
+    index: number,
+    voters: readonly VoterPorts[],
+    started: readonly VoterPorts[],
+    folder: string,
+  ): readonly string[];
+  /** Remuster bootstraps with the first voter, which the others join; etcd starts all members at once. */
+  readonly bootstrapsAlone: boolean;
+  /** The id of this voter, once it runs. */
+  idOf(voter: VoterPorts): Promise<string | undefined>;
+  /** The leader that this voter knows, and the number of voters that it counts as alive. */
+  view(voter: VoterPorts): Promise<{ readonly leader: string | undefined; readonly alive: number }>;
 };
 
-const ours: Kind = {
-  name: 'ours',
+const remuster: VoterKind = {
+  name: 'remuster',
   environment: {
-    ...Object.fromEntries(passedOn),
+    ...Object.fromEntries(environment),
     REMUSTER_AUTH_SECRET: benchSecret,
     NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] ?? join(tmpdir(), 'node-compile-cache'),
   },
-  firstAlone: true,
-  command: (index, places, begun, folder) => {
-    const { port, controlPort } = places[index]!;
-    const seeds = begun.filter((place) => place.port !== port).map((place) => `${host}:${place.port}`);
+  bootstrapsAlone: true,
+  command: (index, voters, started, folder) => {
+    const { port, controlPort } = voters[index]!;
+    const seeds = started.filter((voter) => voter.port !== port).map((voter) => `${host}:${voter.port}`);
     return [
       ...[process.execPath, resolve(import.meta.dirname, '../../src/cli/main.ts'), 'agent', '--with-parent'],
       ...['--name', `m${index}`, '--roles', 'manager', '--cluster', clusterName, '--data', join(folder, `m${index}`)],
@@ -57,19 +61,19 @@ const ours: Kind = {
   },
 };
 
-const etcd: Kind = {
+const etcd: VoterKind = {
   name: 'etcd',
-  environment: Object.fromEntries(passedOn),
-  firstAlone: false,
-  command: (index, places, _begun, folder) => {
-    const client = `http://${host}:${places[index]!.port}`;
-    const peer = (place: Place): string => `http://${host}:${place.controlPort}`;
-    const own = peer(places[index]!);
+  environment: Object.fromEntries(environment),
+  bootstrapsAlone: false,
+  command: (index, voters, _started, folder) => {
+    const client = `http://${host}:${voters[index]!.port}`;
+    const peer = (voter: VoterPorts): string => `http://${host}:${voter.controlPort}`;
+    const own = peer(voters[index]!);
     return [
       ...['etcd', '--name', `m${index}`, '--data-dir', join(folder, `m${index}`), '--log-level', 'error'],
       ...['--listen-client-urls', client, '--advertise-client-urls', client],
       ...['--listen-peer-urls', own, '--initial-advertise-peer-urls', own],
-      ...['--initial-cluster', places.map((place, i) => `m${i}=${peer(place)}`).join(',')],
+      ...['--initial-cluster', voters.map((voter, i) => `m${i}=${peer(voter)}`).join(',')],
     ];
   },
   idOf: async ({ port }) => ((await etcdStatus(port))['header'] as { member_id: string }).member_id,
@@ -82,48 +86,50 @@ const etcd: Kind = {
 
 export class VoterCluster {
   readonly name: ConsensusSide;
-  readonly #kind: Kind;
+  readonly #kind: VoterKind;
   readonly #folder: string;
-  readonly #places: Place[];
+  readonly #voters: VoterPorts[];
   readonly #children: ChildProcess[] = [];
   #tail = '';
 
-  private constructor(kind: Kind, folder: string, places: Place[]) {
+  private constructor(kind: VoterKind, folder: string, voters: VoterPorts[]) {
     this.name = kind.name;
     this.#kind = kind;
     this.#folder = folder;
-    this.#places = places;
+    this.#voters = voters;
   }
 
-  /** Only plans; `stop` must be called in the end. */
+  /** Starts no process. The caller must call `stop`. */
   static async plan(name: ConsensusSide, count: number, folder: string): Promise<VoterCluster> {
     mkdirSync(folder, { recursive: true });
     const ports = await freePorts(2 * count);
-    const places = Array.from({ length: count }, (_, i) => {
+    const voters = Array.from({ length: count }, (_, i) => {
       return { id: '', host, port: ports[2 * i]!, controlPort: ports[2 * i + 1]! };
     });
-    return new VoterCluster(name === 'ours' ? ours : etcd, folder, places);
+    return new VoterCluster(name === 'remuster' ? remuster : etcd, folder, voters);
   }
 
   get voters(): readonly VoterAddress[] {
-    return this.#places;
+    return this.#voters;
   }
 
-  /** Ends when all of them vote and know the same leader. */
+  /** Resolves when all of them vote and know the same leader. */
   async start(): Promise<void> {
-    this.#begin(0);
-    if (this.#kind.firstAlone) await this.#until('the first voter works', async () => (await this.#leader(0)) !== '');
-    for (let i = 1; i < this.#places.length; i++) this.#begin(i);
-    await this.#settled();
-    for (const [i, place] of this.#places.entries()) {
-      this.#places[i] = { ...place, id: (await this.#kind.idOf(place)) ?? '' };
+    this.#spawn(0);
+    if (this.#kind.bootstrapsAlone) {
+      await this.#until('the first voter leads', async () => (await this.#leader(0)) !== '');
+    }
+    for (let i = 1; i < this.#voters.length; i++) this.#spawn(i);
+    await this.#ready();
+    for (const [i, voter] of this.#voters.entries()) {
+      this.#voters[i] = { ...voter, id: (await this.#kind.idOf(voter)) ?? '' };
     }
   }
 
   async leaderIndex(): Promise<number> {
     const leader = await this.#leader(0);
-    const index = this.#places.findIndex(({ id }) => id === leader);
-    if (index < 0) throw new Error(`${this.name}: nobody leads`);
+    const index = this.#voters.findIndex(({ id }) => id === leader);
+    if (index < 0) throw new Error(`${this.name}: no voter is the leader ${leader}`);
     return index;
   }
 
@@ -131,7 +137,7 @@ export class VoterCluster {
     return this.#children.map(({ pid }) => pid!);
   }
 
-  /** When it was told to end, and when it surely had. */
+  /** Times of the signal and of the exit. */
   async kill(index: number): Promise<{ readonly killedMs: number; readonly goneMs: number }> {
     const child = this.#children[index]!;
     const gone = once(child, 'exit');
@@ -142,8 +148,8 @@ export class VoterCluster {
   }
 
   async restart(index: number): Promise<void> {
-    this.#begin(index);
-    await this.#settled();
+    this.#spawn(index);
+    await this.#ready();
   }
 
   async stop(): Promise<void> {
@@ -157,10 +163,10 @@ export class VoterCluster {
     );
   }
 
-  #begin(index: number): void {
-    const begun = this.#places.filter((_, i) => this.#children[i] !== undefined);
-    const command = this.#kind.command(index, this.#places, begun, this.#folder);
-    const child = spawn(endsWithUs, ['--pdeathsig', 'KILL', ...command], {
+  #spawn(index: number): void {
+    const started = this.#voters.filter((_, i) => this.#children[i] !== undefined);
+    const command = this.#kind.command(index, this.#voters, started, this.#folder);
+    const child = spawn('setpriv', ['--pdeathsig', 'KILL', ...command], {
       ...{ env: this.#kind.environment, stdio: ['pipe', 'ignore', 'pipe'] },
     });
     this.#children[index] = child;
@@ -171,49 +177,52 @@ export class VoterCluster {
     });
   }
 
-  async #settled(): Promise<void> {
-    await this.#until('all vote and know who leads', async () => {
-      const views = await Promise.all(this.#places.map((place) => this.#kind.view(place)));
+  async #ready(): Promise<void> {
+    await this.#until('all voters vote and know the same leader', async () => {
+      const views = await Promise.all(this.#voters.map((voter) => this.#kind.view(voter)));
       const { leader } = views[0]!;
-      return leader !== undefined && views.every((view) => view.leader === leader && view.alive >= this.#places.length);
+      return leader !== undefined && views.every((view) => view.leader === leader && view.alive >= this.#voters.length);
     });
   }
 
   async #leader(index: number): Promise<string> {
-    return (await this.#kind.view(this.#places[index]!)).leader ?? '';
+    return (await this.#kind.view(this.#voters[index]!)).leader ?? '';
   }
 
-  /** Asked again and again: a voter that is about to start answers nothing, or something else. */
-  async #until(what: string, isSo: () => Promise<boolean>): Promise<void> {
-    const lateMs = performance.now() + readyMs;
-    let why = '';
+  /** Polls, because a starting voter may reply with an error. */
+  async #until(what: string, condition: () => Promise<boolean>): Promise<void> {
+    const deadlineMs = performance.now() + readyMs;
+    let lastError = '';
     for (;;) {
       try {
-        if (await isSo()) return;
+        if (await condition()) return;
       } catch (error) {
-        why = String(error);
+        lastError = String(error);
       }
       const ended = this.#children.findIndex((child) => child.exitCode !== null);
-      if (ended >= 0) throw new Error(`${this.name}: voter ${ended} ended\n${this.#tail}`);
-      if (performance.now() > lateMs) throw new Error(`${this.name}: not in time: ${what} (${why})\n${this.#tail}`);
-      await pause(lookEveryMs);
+      if (ended >= 0) throw new Error(`${this.name}: voter ${ended} has exited\n${this.#tail}`);
+      if (performance.now() > deadlineMs) {
+        const text = `${this.name}: not within ${readyMs} ms: ${what} (${lastError})`;
+        throw new Error(`${text}\n${this.#tail}`);
+      }
+      await pause(pollMs);
     }
   }
 }
 
 async function get(port: number, path: string): Promise<Readonly<Record<string, unknown>>> {
-  const answer = await fetch(`http://${host}:${port}${path}`, { signal: AbortSignal.timeout(2_000) });
-  return (await answer.json()) as Record<string, unknown>;
+  const response = await fetch(`http://${host}:${port}${path}`, { signal: AbortSignal.timeout(2_000) });
+  return (await response.json()) as Record<string, unknown>;
 }
 
 async function etcdStatus(port: number): Promise<Readonly<Record<string, unknown>>> {
-  const answer = await fetch(`http://${host}:${port}/v3/maintenance/status`, {
+  const response = await fetch(`http://${host}:${port}/v3/maintenance/status`, {
     ...{ method: 'POST', body: '{}', signal: AbortSignal.timeout(2_000) },
   });
-  return (await answer.json()) as Record<string, unknown>;
+  return (await response.json()) as Record<string, unknown>;
 }
 
-/** All held at once, so that they differ. */
+/** Binds all ports at once, so that they differ. */
 async function freePorts(count: number): Promise<readonly number[]> {
   const servers = await Promise.all(
     Array.from({ length: count }, async () => {

@@ -1,4 +1,4 @@
-/** Writer process of one side: same keys, values and loops for both. */
+/** The writer process of one side. Keys, values and loops are the same for both sides. */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 
@@ -14,15 +14,15 @@ import { RegistryClient, sendToManagers } from '../../src/registry/client/regist
 import { EtcdGrpcConnection } from './etcd-grpc.ts';
 
 export type VoterAddress = { readonly id: string; readonly host: string; readonly port: number };
-export type ConsensusSide = 'ours' | 'etcd';
+export type ConsensusSide = 'remuster' | 'etcd';
 export type WriteRates = { readonly perSecond: number; readonly p50Ms: number; readonly p99Ms: number };
 
-type Order =
+type WriterCommand =
   | { readonly kind: 'connect'; readonly voters: readonly VoterAddress[] }
   | { readonly kind: 'write'; readonly writers: number; readonly durationMs: number }
   | { readonly kind: 'probe' }
   | { readonly kind: 'killed'; readonly goneMs: number };
-type Report = { readonly written?: WriteRates; readonly firstMs?: number; readonly failed?: string };
+type WriterReply = { readonly written?: WriteRates; readonly firstMs?: number; readonly failed?: string };
 
 type Put = (key: number, value: Uint8Array, done: (error: Error | undefined) => void) => void;
 type Client = { readonly put: Put; close(): Promise<void> };
@@ -38,12 +38,12 @@ const probeEveryMs = 10;
 const keyTexts = Array.from({ length: keyCount }, (_, i) => `bench/${String(i).padStart(10, '0')}`);
 const keyBytes = keyTexts.map((text) => Buffer.from(text));
 
-/** The same on every process of this machine. */
+/** One clock for all processes of this machine. */
 export function monotonicMs(): number {
   return Number(process.hrtime.bigint()) / 1e6;
 }
 
-/** The handle that the bench holds. One order at a time. */
+/** The handle of the bench. One command at a time. */
 export class WriterProcess {
   readonly #child;
 
@@ -56,22 +56,22 @@ export class WriterProcess {
   }
 
   async connect(voters: readonly VoterAddress[]): Promise<void> {
-    await this.#ask({ kind: 'connect', voters });
+    await this.#send({ kind: 'connect', voters });
   }
 
   async write(writers: number, durationMs: number): Promise<WriteRates> {
-    const { written } = await this.#ask({ kind: 'write', writers, durationMs });
+    const { written } = await this.#send({ kind: 'write', writers, durationMs });
     return written!;
   }
 
-  /** Ends when the first write has been acknowledged; they go on. */
+  /** Starts periodic writes; resolves when the first one is acknowledged. */
   async probe(): Promise<void> {
-    await this.#ask({ kind: 'probe' });
+    await this.#send({ kind: 'probe' });
   }
 
-  /** When a write was acknowledged that had begun after the leader was gone. Ends the probing. */
+  /** Time of the first acknowledgement of a write that began after `goneMs`. Stops the periodic writes. */
   async firstAfter(goneMs: number): Promise<number> {
-    const { firstMs } = await this.#ask({ kind: 'killed', goneMs });
+    const { firstMs } = await this.#send({ kind: 'killed', goneMs });
     return firstMs!;
   }
 
@@ -82,24 +82,24 @@ export class WriterProcess {
     await ended;
   }
 
-  async #ask(order: Order): Promise<Report> {
-    const gone = new AbortController();
-    const answered = once(this.#child, 'message', { signal: gone.signal });
-    const ended = (): void => gone.abort(new Error('the process of the writers ended'));
-    this.#child.once('exit', ended);
-    this.#child.send(order);
+  async #send(command: WriterCommand): Promise<WriterReply> {
+    const exited = new AbortController();
+    const replied = once(this.#child, 'message', { signal: exited.signal });
+    const onExit = (): void => exited.abort(new Error('the writer process has exited'));
+    this.#child.once('exit', onExit);
+    this.#child.send(command);
     try {
-      const [report] = (await answered) as [Report];
-      if (report.failed !== undefined) throw new Error(report.failed);
-      return report;
+      const [reply] = (await replied) as [WriterReply];
+      if (reply.failed !== undefined) throw new Error(reply.failed);
+      return reply;
     } finally {
-      this.#child.off('exit', ended);
+      this.#child.off('exit', onExit);
     }
   }
 }
 
-/** A worker node that is no member: nobody asks it anything. */
-async function ourClient(voters: readonly VoterAddress[]): Promise<Client> {
+/** A registry client with the role worker that does not join the cluster, so it gets no requests. */
+async function remusterClient(voters: readonly VoterAddress[]): Promise<Client> {
   const host = '127.0.0.1';
   const id = nodeIdFrom(entropyBytes(16));
   const self: Identity = { id, name: 'writers', generation: 1, roles: ['worker'], dc: 'dc1', host, port: 0 };
@@ -129,17 +129,17 @@ async function ourClient(voters: readonly VoterAddress[]): Promise<Client> {
   };
 }
 
-/** In turn over all connections that live. */
+/** Round robin over the connections. */
 async function etcdClient(voters: readonly VoterAddress[]): Promise<Client> {
   const opened = voters.flatMap(({ host, port }) =>
     Array.from({ length: etcdConnections }, () => EtcdGrpcConnection.open(host, port)),
   );
   const connections = await Promise.all(opened);
-  let turn = 0;
+  let count = 0;
   return {
     put: (key, value, done) => {
-      turn += 1;
-      connections[turn % connections.length]!.put(keyBytes[key]!, value, done);
+      count += 1;
+      connections[count % connections.length]!.put(keyBytes[key]!, value, done);
     },
     close: async () => {
       for (const connection of connections) connection.close();
@@ -150,7 +150,7 @@ async function etcdClient(voters: readonly VoterAddress[]): Promise<Client> {
 const value = Buffer.alloc(valueBytes, 'v');
 let values = 0;
 
-/** Never the same twice. Good until the next one: both clients have copied it by then. */
+/** A new value each time, valid until the next call: both clients copy it at once. */
 function nextValue(): Uint8Array {
   value.writeUInt32BE(values++);
   return value;
@@ -164,19 +164,19 @@ function measure(client: Client, writers: number, durationMs: number): Promise<W
   const latencies: number[] = [];
   const startMs = performance.now();
   const endMs = startMs + durationMs;
-  let underWay = 0;
+  let inFlight = 0;
   return new Promise((resolve, reject) => {
     const next = (): void => {
-      const askedMs = performance.now();
-      underWay += 1;
+      const sentMs = performance.now();
+      inFlight += 1;
       client.put(randomKey(), nextValue(), (error) => {
-        underWay -= 1;
+        inFlight -= 1;
         if (error !== undefined) return reject(error);
         const nowMs = performance.now();
         if (nowMs < endMs) {
-          latencies.push(nowMs - askedMs);
+          latencies.push(nowMs - sentMs);
           next();
-        } else if (underWay === 0) resolve(summary(latencies, durationMs));
+        } else if (inFlight === 0) resolve(summary(latencies, durationMs));
       });
     };
     for (let i = 0; i < writers; i++) next();
@@ -189,11 +189,11 @@ function summary(latencies: readonly number[], durationMs: number): WriteRates {
   return { perSecond: (sorted.length / durationMs) * 1_000, p50Ms: at(0.5), p99Ms: at(0.99) };
 }
 
-/** Writes that overlap, so that none waits behind one that hangs. */
+/** Periodic writes that overlap, so that none waits for one that hangs. */
 class Probe {
   readonly #timer: NodeJS.Timeout;
   readonly #acknowledged: { readonly beganMs: number; readonly endedMs: number }[] = [];
-  #look: (() => void) | undefined;
+  #onAcknowledged: (() => void) | undefined;
 
   constructor(client: Client) {
     this.#timer = setInterval(() => {
@@ -201,18 +201,18 @@ class Probe {
       client.put(randomKey(), nextValue(), (error) => {
         if (error !== undefined) return;
         this.#acknowledged.push({ beganMs, endedMs: monotonicMs() });
-        this.#look?.();
+        this.#onAcknowledged?.();
       });
     }, probeEveryMs);
   }
 
   firstAfter(fromMs: number): Promise<number> {
     return new Promise((resolve) => {
-      this.#look = () => {
+      this.#onAcknowledged = () => {
         const first = this.#acknowledged.find(({ beganMs }) => beganMs > fromMs);
         if (first !== undefined) resolve(first.endedMs);
       };
-      this.#look();
+      this.#onAcknowledged();
     });
   }
 
@@ -221,45 +221,45 @@ class Probe {
   }
 }
 
-class Generator {
+class Writer {
   readonly #open: (voters: readonly VoterAddress[]) => Promise<Client>;
   #client: Client | undefined;
   #probe: Probe | undefined;
 
   constructor(side: ConsensusSide) {
-    this.#open = side === 'ours' ? ourClient : etcdClient;
+    this.#open = side === 'remuster' ? remusterClient : etcdClient;
   }
 
-  async obey(order: Order): Promise<Report> {
-    if (order.kind === 'connect') {
+  async execute(command: WriterCommand): Promise<WriterReply> {
+    if (command.kind === 'connect') {
       await this.#client?.close();
-      this.#client = await this.#open(order.voters);
+      this.#client = await this.#open(command.voters);
       return {};
     }
     const client = this.#client!;
-    if (order.kind === 'write') return { written: await measure(client, order.writers, order.durationMs) };
-    if (order.kind === 'probe') {
+    if (command.kind === 'write') return { written: await measure(client, command.writers, command.durationMs) };
+    if (command.kind === 'probe') {
       this.#probe = new Probe(client);
       await this.#probe.firstAfter(-Infinity);
       return {};
     }
-    const firstMs = await this.#probe!.firstAfter(order.goneMs);
+    const firstMs = await this.#probe!.firstAfter(command.goneMs);
     this.#probe!.stop();
     return { firstMs };
   }
 }
 
-function told(error: unknown): string {
+function errorText(error: unknown): string {
   return isRemusterError(error) ? `${error.code}: ${error.message}` : String(error);
 }
 
 if (process.send !== undefined && process.argv[1] === import.meta.filename) {
-  const generator = new Generator(process.argv[2] as ConsensusSide);
+  const writer = new Writer(process.argv[2] as ConsensusSide);
   process.on('disconnect', () => process.exit(0));
-  process.on('message', (order: Order) => {
-    generator.obey(order).then(
-      (report) => process.send!(report),
-      (error: unknown) => process.send!({ failed: told(error) }),
+  process.on('message', (command: WriterCommand) => {
+    writer.execute(command).then(
+      (reply) => process.send!(reply),
+      (error: unknown) => process.send!({ failed: errorText(error) }),
     );
   });
 }

@@ -1,12 +1,12 @@
-/** The module that the bench calls, written through the public API. */
+/** The module that the bench calls, written against the public API. */
 import { type Context, module } from '../../src/containers/module.ts';
-import { type SendRequest, type LoadResult, measureLoad } from './load.ts';
+import { type SendBenchRequest, type LoadResult, measureLoad } from './load.ts';
 
 export type LoadPlan = {
   readonly pool: string;
-  /** `broadcast`: `noop` of every container of the pool at once. */
+  /** `broadcast` calls `noop` of every container of the pool at once. */
   readonly method: 'noop' | 'touch' | 'set' | 'broadcast';
-  /** Asked in turn. */
+  /** Called round robin. */
   readonly containers: readonly number[];
   readonly concurrency: number;
   readonly durationMs: number;
@@ -16,45 +16,46 @@ const valueBytes = 100;
 const keysPerContainer = 1_000;
 const keys = Array.from({ length: keysPerContainer }, (_, i) => `key-${String(i).padStart(8, '0')}`);
 
-function drive(ctx: Context, plan: LoadPlan): Promise<LoadResult> {
-  const ask = askOf(ctx, plan);
-  return measureLoad(ask, plan.concurrency, plan.durationMs);
+function runLoad(ctx: Context, plan: LoadPlan): Promise<LoadResult> {
+  return measureLoad(sendOf(ctx, plan), plan.concurrency, plan.durationMs);
 }
 
-function askOf(ctx: Context, { pool: name, method, containers }: LoadPlan): SendRequest {
+function sendOf(ctx: Context, { pool: name, method, containers }: LoadPlan): SendBenchRequest {
   const pool = ctx.call(benchModule, name);
   const all = pool.broadcast();
   const targets = containers.map((container) => pool.id(container));
-  let turn = 0;
-  const failed = (error: unknown): never => {
-    // A bench that measures refusals measures nothing.
+  let count = 0;
+  const fail = (error: unknown): never => {
+    // The rate of failed calls is meaningless.
     console.error(error);
     process.exit(1);
   };
-  return (heard) => {
-    turn += 1;
-    const target = targets[turn % targets.length]!;
-    if (method === 'noop') target.noop().then(heard, failed);
-    else if (method === 'touch') target.touch().then(heard, failed);
-    else if (method === 'set') target.set(keys[turn % keysPerContainer]!, valueOf(turn)).then(heard, failed);
-    else all.noop().then(heard, failed);
+  return (done) => {
+    count += 1;
+    const target = targets[count % targets.length]!;
+    if (method === 'noop') target.noop().then(done, fail);
+    else if (method === 'touch') target.touch().then(done, fail);
+    else if (method === 'set') target.set(keys[count % keysPerContainer]!, valueOf(count)).then(done, fail);
+    else all.noop().then(done, fail);
   };
 }
 
 const value = new Uint8Array(valueBytes);
 const head = new DataView(value.buffer);
 
-/** Never the same twice: what a store has already it need not write. Calls encode it at once, so one buffer serves all. */
-function valueOf(turn: number): Uint8Array {
-  head.setFloat64(0, turn);
+/**
+ * A new value each time, because a store may skip an unchanged one. One buffer: calls encode their arguments at once.
+ */
+function valueOf(count: number): Uint8Array {
+  head.setFloat64(0, count);
   return value;
 }
 
-export const benchModule = module('benched', {
+export const benchModule = module('bench', {
   methods: {
     noop: { readonly: true, run: (_ctx: Context) => null },
     touch: (_ctx: Context) => null,
     set: (ctx: Context, key: string, value: Uint8Array) => ctx.state.set(key, value),
-    drive: { readonly: true, run: drive },
+    runLoad: { readonly: true, run: runLoad },
   },
 });

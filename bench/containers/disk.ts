@@ -1,15 +1,15 @@
-/** What the disk can sync at most with group commit. A process of its own, because SQLite blocks it. */
+/** The limit of the disk: group commit without anything else. A process of its own, because SQLite blocks it. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 
 import { appendLog } from '../support/append-log.ts';
-import { type SendRequest, type LoadResult, measureLoad } from './load.ts';
+import { type SendBenchRequest, type LoadResult, measureLoad } from './load.ts';
 import { TwoLogs } from './two-logs.ts';
 
-export const twoLogsName = 'two logs, two processes';
-export const diskNames = ['append and fdatasync', 'SQLite, WAL and FULL', twoLogsName] as const;
+export const twoLogsName = 'two logs in two processes';
+export const diskNames = ['append and fdatasync', 'SQLite (WAL, synchronous=FULL)', twoLogsName] as const;
 type DiskName = (typeof diskNames)[number];
 type Round = { readonly name: DiskName; readonly concurrency: number; readonly durationMs: number };
 
@@ -32,9 +32,9 @@ export class DiskLimit {
   }
 
   async measure(name: DiskName, concurrency: number, durationMs: number): Promise<LoadResult> {
-    const answered = once(this.#child, 'message');
+    const replied = once(this.#child, 'message');
     this.#child.send({ name, concurrency, durationMs } satisfies Round);
-    return ((await answered) as [LoadResult])[0];
+    return ((await replied) as [LoadResult])[0];
   }
 
   async stop(): Promise<void> {
@@ -46,8 +46,8 @@ export class DiskLimit {
 
 type Store = TwoLogs['store'];
 
-/** What comes while the disk is busy goes with the next sync, which begins after those who were answered have asked. */
-function grouped(store: Store): SendRequest {
+/** Group commit: requests during a sync join the next one, which begins after completed requests were sent again. */
+function groupCommit(store: Store): SendBenchRequest {
   let waiting: (() => void)[] = [];
   let isBusy = false;
   const flush = (): void => {
@@ -68,7 +68,7 @@ function grouped(store: Store): SendRequest {
   };
 }
 
-function appends(file: string): Store {
+function appendStore(file: string): Store {
   const log = appendLog(file);
   const record = Buffer.alloc(recordBytes, 7);
   const buffer = Buffer.alloc(1_024 * record.length);
@@ -78,7 +78,7 @@ function appends(file: string): Store {
   };
 }
 
-function rows(file: string): Store {
+function sqliteStore(file: string): Store {
   const database = new DatabaseSync(file);
   database.exec(
     'PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; CREATE TABLE t (key BLOB PRIMARY KEY, value BLOB)',
@@ -101,17 +101,17 @@ function rows(file: string): Store {
 const [, file, folder] = process.argv;
 if (process.send !== undefined && file === import.meta.filename && folder !== undefined) {
   const twoLogs = await TwoLogs.start(folder, recordBytes);
-  const asks: Record<DiskName, SendRequest> = {
-    'append and fdatasync': grouped(appends(join(folder, 'appended'))),
-    'SQLite, WAL and FULL': grouped(rows(join(folder, 'rows.db'))),
-    'two logs, two processes': grouped(twoLogs.store),
+  const writers: Record<DiskName, SendBenchRequest> = {
+    'append and fdatasync': groupCommit(appendStore(join(folder, 'appended'))),
+    'SQLite (WAL, synchronous=FULL)': groupCommit(sqliteStore(join(folder, 'rows.db'))),
+    'two logs in two processes': groupCommit(twoLogs.store),
   };
   process.on('disconnect', () => {
     twoLogs.stop();
     process.exit(0);
   });
   process.on('message', ({ name, concurrency, durationMs }: Round) => {
-    void measureLoad(asks[name], concurrency, durationMs).then((load) => process.send?.(load));
+    void measureLoad(writers[name], concurrency, durationMs).then((load) => process.send?.(load));
   });
   process.send('ready');
 }

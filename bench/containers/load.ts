@@ -1,41 +1,42 @@
-/** Closed-loop load with a fixed number in flight; rates and latencies. */
+/** A closed-loop load generator with a fixed number of requests in flight; measures rate and latency. */
 
-export type SendRequest = (heard: () => void) => void;
+export type SendBenchRequest = (done: () => void) => void;
 
 export type LoadResult = {
-  readonly answered: number;
+  readonly completed: number;
   readonly perSecond: number;
   readonly p50Us: number;
   readonly p99Us: number;
 };
 
-/** More would only make the sorting slow: of what comes later every second, fourth... is kept. */
+/** Bounds the cost of sorting: beyond it every second, then every fourth sample is kept, and so on. */
 const samplesMax = 1 << 17;
 
 /**
- * For at least so long, and until there are as many answers as questions may be under way; answers that come after that
- * are waited for and not counted.
+ * Runs at least `durationMs` and until `concurrency` requests have completed. Then it waits for the requests in flight
+ * without counting them.
  */
-export function measureLoad(ask: SendRequest, concurrency: number, durationMs: number): Promise<LoadResult> {
+export function measureLoad(send: SendBenchRequest, concurrency: number, durationMs: number): Promise<LoadResult> {
   const samples = new LatencySamples();
   const startMs = performance.now();
-  let tookMs = 0;
-  let answered = 0;
-  let underWay = 0;
+  /** 0 while requests are counted. */
+  let elapsedMs = 0;
+  let completed = 0;
+  let inFlight = 0;
   return new Promise((resolve) => {
     const next = (): void => {
-      const askedMs = performance.now();
-      underWay += 1;
-      ask(() => {
+      const sentMs = performance.now();
+      inFlight += 1;
+      send(() => {
         const nowMs = performance.now();
-        underWay -= 1;
-        if (tookMs === 0) {
-          answered += 1;
-          samples.add(nowMs - askedMs);
-          if (nowMs - startMs >= durationMs && answered >= concurrency) tookMs = nowMs - startMs;
+        inFlight -= 1;
+        if (elapsedMs === 0) {
+          completed += 1;
+          samples.add(nowMs - sentMs);
+          if (nowMs - startMs >= durationMs && completed >= concurrency) elapsedMs = nowMs - startMs;
           else next();
         }
-        if (tookMs > 0 && underWay === 0) resolve(samples.load(answered, tookMs));
+        if (elapsedMs > 0 && inFlight === 0) resolve(samples.summarize(completed, elapsedMs));
       });
     };
     for (let i = 0; i < concurrency; i++) next();
@@ -58,9 +59,9 @@ class LatencySamples {
     this.#stride *= 2;
   }
 
-  load(answered: number, tookMs: number): LoadResult {
+  summarize(completed: number, elapsedMs: number): LoadResult {
     const sorted = this.#values.subarray(0, this.#count).toSorted();
-    const at = (part: number): number => (sorted[Math.floor(part * (sorted.length - 1))] ?? Number.NaN) * 1_000;
-    return { answered, perSecond: answered / (tookMs / 1_000), p50Us: at(0.5), p99Us: at(0.99) };
+    const at = (ratio: number): number => (sorted[Math.floor(ratio * (sorted.length - 1))] ?? Number.NaN) * 1_000;
+    return { completed, perSecond: completed / (elapsedMs / 1_000), p50Us: at(0.5), p99Us: at(0.99) };
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The other sides, each as server and client process: our bare transport, Moleculer over TCP and NATS, NATS, gRPC. All
- * do nothing and say so.
+ * The peers of the call bench, each with a server and a client process: the bare Remuster transport, Moleculer over TCP
+ * and over NATS, NATS, gRPC. The servers reply without doing anything.
  */
 import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -19,19 +19,19 @@ import { connect } from 'nats';
 import { nodeIdFrom } from '../../src/base/ids.ts';
 import { encodeMessage } from '../../src/messages/catalogue.ts';
 import { encodeValue } from '../../src/messages/codec/value.ts';
-import { type SendRequest, type LoadResult, measureLoad } from './load.ts';
+import { type SendBenchRequest, type LoadResult, measureLoad } from './load.ts';
 import { remusterClient, startServer } from '../transport/peers.ts';
 
-export const callPeerNames = ['transport', 'moleculer TCP', 'moleculer NATS', 'NATS', 'gRPC'] as const;
+export const callPeerNames = ['bare transport', 'Moleculer over TCP', 'Moleculer over NATS', 'NATS', 'gRPC'] as const;
 export type CallPeerName = (typeof callPeerNames)[number];
 type Round = { readonly concurrency: number; readonly durationMs: number };
 
 const host = '127.0.0.1';
 const subject = 'noop';
-const nothing = new Uint8Array(0);
+const emptyBytes = new Uint8Array(0);
 const callMs = 30_000;
 
-/** Both ends of one peer, as the bench holds them. */
+/** The processes of one peer. */
 export class CallPeer {
   readonly name: CallPeerName;
   readonly #server: ChildProcess;
@@ -56,9 +56,9 @@ export class CallPeer {
   }
 
   async measure(concurrency: number, durationMs: number): Promise<LoadResult> {
-    const answered = once(this.#client, 'message');
+    const replied = once(this.#client, 'message');
     this.#client.send({ concurrency, durationMs } satisfies Round);
-    return ((await answered) as [LoadResult])[0];
+    return ((await replied) as [LoadResult])[0];
   }
 
   async stop(): Promise<void> {
@@ -70,7 +70,7 @@ export class CallPeer {
   }
 }
 
-/** `nats-server`, which must be there, on a port of its own; undefined when it does not start. */
+/** An installed `nats-server` on a port of its own. */
 export class NatsServer {
   readonly port: number;
   readonly #child: ChildProcess;
@@ -85,65 +85,65 @@ export class NatsServer {
     const child = spawn('setpriv', ['--pdeathsig', 'KILL', 'nats-server', '-a', host, '-p', String(port)], {
       stdio: ['ignore', 'ignore', 'pipe'],
     });
-    let said = '';
+    let output = '';
     for await (const text of child.stderr) {
-      said += String(text);
-      if (said.includes('Server is ready')) break;
+      output += String(text);
+      if (output.includes('Server is ready')) break;
     }
-    if (!said.includes('Server is ready')) throw new Error(`nats-server does not start: ${said}`);
+    if (!output.includes('Server is ready')) throw new Error(`nats-server does not start: ${output}`);
     return new NatsServer(port, child);
   }
 
   async stop(): Promise<void> {
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
-    const gone = once(this.#child, 'exit');
+    const exited = once(this.#child, 'exit');
     this.#child.kill();
-    await gone;
+    await exited;
   }
 }
 
-/** How many bytes one of our calls that does nothing has on its way: the bare transport carries as many. */
+/** Size of the wire message of a no-op call: the bare transport carries as many bytes. */
 function callBytes(): number {
-  const session = `${nodeIdFrom(new Uint8Array(16).fill(7))}.1.drivers-0`;
+  const session = `${nodeIdFrom(new Uint8Array(16).fill(7))}.1.generators-0`;
   const numbers = { generation: 1, counter: 100_000, lowestPending: 100_000, pool: 2, container: 1, version: 100 };
   return encodeMessage({ kind: 'call', session, ...numbers, method: 'noop', args: encodeValue([]) }).length;
 }
 
-const echoEnvelopeBytes = encodeMessage({ kind: 'echo', payload: nothing }).length;
+const echoEnvelopeBytes = encodeMessage({ kind: 'echo', payload: emptyBytes }).length;
 
-/** The number with which the client finds the server. */
+/** Starts the server; returns the port for the client. */
 async function serve(name: CallPeerName, natsPort: number): Promise<number> {
-  if (name === 'transport') return (await startServer())['ours']!;
+  if (name === 'bare transport') return (await startServer()).remuster;
   if (name === 'gRPC') return await serveGrpc();
   if (name === 'NATS') {
     const connection = await connect({ servers: `${host}:${natsPort}` });
-    connection.subscribe(subject, { callback: (_error, message) => message.respond(nothing) });
+    connection.subscribe(subject, { callback: (_error, message) => message.respond(emptyBytes) });
     await connection.flush();
     return natsPort;
   }
-  const port = name === 'moleculer TCP' ? await freePort() : natsPort;
+  const port = name === 'Moleculer over TCP' ? await freePort() : natsPort;
   await startBroker(name, 'server', port, undefined);
   return port;
 }
 
-async function askerOf(name: CallPeerName, port: number): Promise<SendRequest> {
-  if (name === 'transport') {
+async function openClient(name: CallPeerName, port: number): Promise<SendBenchRequest> {
+  if (name === 'bare transport') {
     const body = new Uint8Array(callBytes() - echoEnvelopeBytes);
     const client = await remusterClient(port);
-    return (heard) => client.call(body, heard);
+    return (done) => client.call(body, done);
   }
-  if (name === 'gRPC') return grpcAsker(port);
+  if (name === 'gRPC') return grpcClient(port);
   if (name === 'NATS') {
     const connection = await connect({ servers: `${host}:${port}` });
-    return (heard) => void connection.request(subject, nothing, { timeout: callMs }).then(() => heard(), fail);
+    return (done) => void connection.request(subject, emptyBytes, { timeout: callMs }).then(() => done(), fail);
   }
-  const broker = await startBroker(name, 'client', name === 'moleculer TCP' ? await freePort() : port, port);
+  const broker = await startBroker(name, 'client', name === 'Moleculer over TCP' ? await freePort() : port, port);
   await broker.waitForServices('bench', callMs);
-  return (heard) => void broker.call('bench.noop').then(() => heard(), fail);
+  return (done) => void broker.call('bench.noop').then(() => done(), fail);
 }
 
 async function startBroker(
-  name: 'moleculer TCP' | 'moleculer NATS',
+  name: 'Moleculer over TCP' | 'Moleculer over NATS',
   nodeID: 'client' | 'server',
   port: number,
   serverPort: number | undefined,
@@ -151,7 +151,7 @@ async function startBroker(
   const urls = [`${host}:${port}/${nodeID}`, ...(serverPort === undefined ? [] : [`${host}:${serverPort}/server`])];
   const tcp = { type: 'TCP', options: { udpDiscovery: false, port, urls, gossipPeriod: 1, maxConnections: 32 } };
   const nats = { type: 'NATS', options: { servers: `${host}:${port}` } };
-  const transporter = (name === 'moleculer TCP' ? tcp : nats) as unknown as TransporterConfig;
+  const transporter = (name === 'Moleculer over TCP' ? tcp : nats) as unknown as TransporterConfig;
   const broker = new ServiceBroker({ nodeID, logger: false, metrics: false, transporter });
   if (nodeID === 'server') broker.createService({ name: 'bench', actions: { noop: () => null } });
   await broker.start();
@@ -183,15 +183,15 @@ async function serveGrpc(): Promise<number> {
   });
 }
 
-function grpcAsker(port: number): SendRequest {
-  const Made = makeGenericClientConstructor(grpcService, 'Bench');
-  const client = new Made(`${host}:${port}`, credentials.createInsecure());
+function grpcClient(port: number): SendBenchRequest {
+  const BenchClient = makeGenericClientConstructor(grpcService, 'Bench');
+  const client = new BenchClient(`${host}:${port}`, credentials.createInsecure());
   const noop = client['noop']!.bind(client) as (body: Buffer, done: (error: Error | null) => void) => void;
   const empty = Buffer.alloc(0);
-  return (heard) => noop(empty, (error) => (error === null ? heard() : fail(error)));
+  return (done) => noop(empty, (error) => (error === null ? done() : fail(error)));
 }
 
-/** A bench that measures refusals measures nothing. */
+/** The rate of failed calls is meaningless. */
 function fail(error: unknown): never {
   console.error(error);
   process.exit(1);
@@ -207,10 +207,10 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-async function beClient(name: CallPeerName, port: number): Promise<void> {
-  const ask = await askerOf(name, port);
+async function runClient(name: CallPeerName, port: number): Promise<void> {
+  const send = await openClient(name, port);
   process.on('message', (round: Round) => {
-    void measureLoad(ask, round.concurrency, round.durationMs).then((load) => process.send?.(load));
+    void measureLoad(send, round.concurrency, round.durationMs).then((load) => process.send?.(load));
   });
   process.send?.('ready');
 }
@@ -220,5 +220,5 @@ if (process.send !== undefined && file === import.meta.filename) {
   process.on('disconnect', () => process.exit(0));
   const name = peer as CallPeerName;
   if (end === 'server') process.send(await serve(name, Number(number)));
-  else await beClient(name, Number(number));
+  else await runClient(name, Number(number));
 }

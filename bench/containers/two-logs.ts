@@ -1,4 +1,4 @@
-/** Group commit into two logs in two processes: the limit of two replicas. */
+/** Group commit into two logs in two processes: the limit of a commit with two replicas. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
@@ -6,7 +6,7 @@ import { join } from 'node:path';
 
 import { appendLog } from '../support/append-log.ts';
 
-/** Makes so many records durable. */
+/** Makes `count` records durable. */
 type Store = (count: number, done: () => void) => void;
 
 const host = '127.0.0.1';
@@ -30,19 +30,19 @@ export class TwoLogs {
     const socket = connect({ host, port, noDelay: true });
     await once(socket, 'connect');
     const own = appendLog(join(folder, 'first-of-two'));
-    let [left, done] = [0, (): void => {}];
-    const ended = (): void => {
-      left -= 1;
-      if (left === 0) done();
+    let [pending, done] = [0, (): void => {}];
+    const onDurable = (): void => {
+      pending -= 1;
+      if (pending === 0) done();
     };
-    socket.on('data', ended);
+    socket.on('data', onDurable);
     const buffer = Buffer.alloc(lengthBytes + recordsMax * recordBytes, 7);
-    return new TwoLogs(child, socket, (count, bothHave) => {
+    return new TwoLogs(child, socket, (count, onBothDurable) => {
       const bytes = count * recordBytes;
-      [left, done] = [2, bothHave];
+      [pending, done] = [2, onBothDurable];
       buffer.writeUInt32BE(bytes);
       socket.write(buffer.subarray(0, lengthBytes + bytes));
-      own(buffer.subarray(lengthBytes, lengthBytes + bytes), ended);
+      own(buffer.subarray(lengthBytes, lengthBytes + bytes), onDurable);
     });
   }
 
@@ -56,8 +56,8 @@ export class TwoLogs {
   }
 }
 
-/** One group at a time: the next one comes when this one is answered. */
-function serveCopy(folder: string): void {
+/** One group at a time: the client sends the next one after the reply. */
+function serveReplica(folder: string): void {
   const store = appendLog(join(folder, 'second-of-two'));
   const server = createServer({ noDelay: true }, (socket) => {
     let received: Buffer = Buffer.alloc(0);
@@ -75,4 +75,4 @@ function serveCopy(folder: string): void {
 }
 
 const [, file, folder] = process.argv;
-if (process.send !== undefined && file === import.meta.filename && folder !== undefined) serveCopy(folder);
+if (process.send !== undefined && file === import.meta.filename && folder !== undefined) serveReplica(folder);

@@ -1,4 +1,4 @@
-/** Our side: a manager, workers, a submitting session. */
+/** The Remuster side: a manager, workers, a session that submits. */
 import { readFileSync } from 'node:fs';
 
 import { type ClusterSession, connect } from '../../src/client/index.ts';
@@ -18,13 +18,13 @@ export class JobBenchCluster {
     this.#agents = new BenchAgents('jobs-bench', folder, ['--log-level', 'warn']);
   }
 
-  /** `stop` must be called in the end, whether this ended well or not. */
+  /** The caller must call `stop`, also after a failure. */
   async start(workers: readonly string[]): Promise<void> {
     await this.#agents.start('m0', 'manager');
-    await Promise.all(workers.map((name) => this.begin(name)));
+    await Promise.all(workers.map((name) => this.startWorker(name)));
     this.#session = await connect(this.#agents.connectOptions('m0'));
     for (const name of workers)
-      await this.until(`${name} has warm runners`, async () => (await this.#idle(name)) === 0);
+      await this.until(`${name} has warm runners`, async () => (await this.#coresWithoutRunner(name)) === 0);
   }
 
   get session(): ClusterSession {
@@ -33,23 +33,22 @@ export class JobBenchCluster {
   }
 
   async submit(name: BenchWorkflow, options: SubmitOptions = {}): Promise<Job> {
-    return await this.session.submit(await this.#work(name), options);
+    return await this.session.submit(await this.#prepare(name), options);
   }
 
-  /** To its end. */
+  /** Submits a job and awaits its result. */
   async run(name: BenchWorkflow): Promise<void> {
-    const { jobId, status } = await this.session.run(await this.#work(name));
+    const { jobId, status } = await this.session.run(await this.#prepare(name));
     if (status !== 'COMPLETED') throw new Error(`${jobId} ended as ${status}`);
   }
 
-  /** Jobs that are not over, as the leader counts them. */
+  /** The number of jobs that have not ended, by the leader. */
   async openJobs(): Promise<number> {
     const { queues } = (await this.#agents.get('m0', '/v1/node')) as { queues: { readonly jobs: number } };
     return queues.jobs;
   }
 
-  /** One more worker. */
-  async begin(name: string): Promise<void> {
+  async startWorker(name: string): Promise<void> {
     await this.#agents.start(name, 'worker', 'm0');
   }
 
@@ -57,14 +56,13 @@ export class JobBenchCluster {
     this.#agents.kill(name);
   }
 
-  /** Of the process, in bytes. */
   residentBytes(name: string): number {
     const status = readFileSync(`/proc/${this.#agents.pid(name)}/status`, 'utf8');
     return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1] ?? 0) * 1_024;
   }
 
-  async until(what: string, isSo: () => Promise<boolean>): Promise<void> {
-    await this.#agents.until(what, isSo);
+  async until(what: string, condition: () => Promise<boolean>): Promise<void> {
+    await this.#agents.until(what, condition);
   }
 
   async stop(): Promise<void> {
@@ -72,17 +70,17 @@ export class JobBenchCluster {
     await this.#agents.stop();
   }
 
-  /** Its code is bundled once. */
-  async #work(name: BenchWorkflow): Promise<PreparedJob> {
+  /** Bundles each workflow once. */
+  async #prepare(name: BenchWorkflow): Promise<PreparedJob> {
     const known = this.#prepared.get(name) ?? (await this.session.prepare(workflowFile(this.#folder, name)));
     this.#prepared.set(name, known);
     return known;
   }
 
-  /** Cores of that worker without a runner that waits. */
-  async #idle(name: string): Promise<number> {
-    const truth = await this.#agents.get(name, '/v1/node');
-    const { cores, runners } = truth as { cores: { total: number } | null; runners: number };
+  /** Number of cores of the worker without a warm runner. */
+  async #coresWithoutRunner(name: string): Promise<number> {
+    const status = await this.#agents.get(name, '/v1/node');
+    const { cores, runners } = status as { cores: { total: number } | null; runners: number };
     return (cores?.total ?? Infinity) - runners;
   }
 }

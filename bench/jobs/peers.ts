@@ -1,4 +1,4 @@
-/** The other sides, each worker in its own process. */
+/** The job queues that Remuster is compared with, each worker in a process of its own. */
 import { type ChildProcess, execFileSync, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -6,17 +6,17 @@ import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
 import { type QueueServer, freePort, startPostgres, startRedis, startRestate } from './servers.ts';
 
-/** `forgets`: a job is removed when it has ended, and nobody can ask for it any more. The others keep the latest ones. */
+/** With removeOnComplete a job is removed when it has ended. The others keep the latest ended jobs. */
 export const queuePeerNames = [
-  'BullMQ always',
-  'BullMQ always, forgets',
-  'BullMQ everysec, forgets',
+  'BullMQ (fsync always)',
+  'BullMQ (fsync always, removeOnComplete)',
+  'BullMQ (fsync everysec, removeOnComplete)',
   'graphile-worker',
   'Restate',
 ] as const;
 export type QueuePeerName = (typeof queuePeerNames)[number];
-/** `bulk`: added as many at a time as the peer likes. `single`: one by one, so many in flight. */
-export type QueueRound = { readonly how: 'bulk' | 'single'; readonly jobs: number; readonly inFlight: number };
+/** `bulk`: added in batches. `single`: added one by one, `inFlight` at a time. */
+export type QueueRound = { readonly mode: 'bulk' | 'single'; readonly jobs: number; readonly inFlight: number };
 
 const host = '127.0.0.1';
 const cache = resolve(import.meta.dirname, '../../.cache/bench-jobs');
@@ -28,10 +28,10 @@ const packages = {
   '@restatedev/restate-sdk': '1.17.2',
 };
 const bulkSize = 1_000;
-/** The latest of those that are over, which our managers still know. */
+/** The number of ended jobs that the managers keep. */
 export const historyJobs = 1_000;
 
-/** Says why not, if it cannot. */
+/** Installs the packages if they are missing. Returns the reason of a failure. */
 export function installPeers(): string | undefined {
   const manifest = join(cache, 'package.json');
   if (Object.keys(packages).every((name) => existsSync(join(cache, 'node_modules', name)))) return undefined;
@@ -55,7 +55,7 @@ export class QueuePeer {
   }
 
   static async start(name: QueuePeerName, folder: string): Promise<QueuePeer> {
-    // What they print is no part of what is measured.
+    // Printing is not measured.
     const child = fork(import.meta.filename, [name, folder], {
       ...{ execArgv: [], stdio: ['ignore', 'ignore', 'inherit', 'ipc'] },
     });
@@ -65,13 +65,13 @@ export class QueuePeer {
 
   /** Jobs per second. */
   async measure(round: QueueRound): Promise<number> {
-    const answered = once(this.#child, 'message');
+    const replied = once(this.#child, 'message');
     this.#child.send(round);
-    const gone = once(this.#child, 'exit').then(() => {
-      throw new Error(`${this.name} ended in the middle of a round`);
+    const exited = once(this.#child, 'exit').then(() => {
+      throw new Error(`${this.name} exited during a round`);
     });
-    gone.catch(() => undefined);
-    return ((await Promise.race([answered, gone])) as [number])[0];
+    exited.catch(() => undefined);
+    return ((await Promise.race([replied, exited])) as [number])[0];
   }
 
   async stop(): Promise<void> {
@@ -89,13 +89,16 @@ async function load<T>(name: string): Promise<T> {
   return loaded.default ?? loaded;
 }
 
-/** So many at a time, until all are done. */
-async function inFlight(count: number, atOnce: number, one: (index: number) => Promise<unknown>): Promise<void> {
+async function runConcurrently(
+  count: number,
+  concurrency: number,
+  task: (index: number) => Promise<unknown>,
+): Promise<void> {
   let next = 0;
-  const lane = async (): Promise<void> => {
-    while (next < count) await one(next++);
+  const runTasks = async (): Promise<void> => {
+    while (next < count) await task(next++);
   };
-  await Promise.all(Array.from({ length: Math.min(atOnce, count) }, lane));
+  await Promise.all(Array.from({ length: Math.min(concurrency, count) }, runTasks));
 }
 
 type Queue = {
@@ -103,39 +106,41 @@ type Queue = {
   addBulk(jobs: readonly { name: string; data: object }[]): Promise<unknown>;
   close(): Promise<void>;
 };
-type BullWorker = { on(event: 'completed', heard: () => void): void; close(): Promise<void> };
+type BullWorker = { on(event: 'completed', listener: () => void): void; close(): Promise<void> };
 type BullMq = {
   Queue: new (name: string, options: object) => Queue;
   Worker: new (name: string, work: () => Promise<void>, options: object) => BullWorker;
 };
 
-async function bullMq(redis: QueueServer, endedKept: number): Promise<Peer> {
+async function bullMq(redis: QueueServer, endedJobsKept: number): Promise<Peer> {
   const { Queue, Worker } = await load<BullMq>('bullmq');
   const connection = { host, port: redis.port, maxRetriesPerRequest: null };
-  const queue = new Queue('bench', { connection, defaultJobOptions: { removeOnComplete: { count: endedKept } } });
+  const queue = new Queue('bench', { connection, defaultJobOptions: { removeOnComplete: { count: endedJobsKept } } });
   const worker = new Worker('bench', async () => {}, { connection, concurrency: 100 });
   let completed = 0;
-  let heard: () => void = () => {};
+  let onCompleted: () => void = () => {};
   worker.on('completed', () => {
     completed += 1;
-    heard();
+    onCompleted();
   });
-  const all = async (jobs: number, add: () => Promise<void>): Promise<void> => {
-    const wanted = completed + jobs;
+  const untilCompleted = async (jobs: number, add: () => Promise<void>): Promise<void> => {
+    const target = completed + jobs;
     const done = new Promise<void>((resolveAll) => {
-      heard = () => {
-        if (completed >= wanted) resolveAll();
+      onCompleted = () => {
+        if (completed >= target) resolveAll();
       };
     });
     await add();
     await done;
   };
   return {
-    run: async ({ how, jobs, inFlight: atOnce }) =>
-      await all(jobs, async () => {
-        if (how === 'single') return await inFlight(jobs, atOnce, (index) => queue.add('job', { index }));
+    run: async ({ mode, jobs, inFlight }) =>
+      await untilCompleted(jobs, async () => {
+        if (mode === 'single') return await runConcurrently(jobs, inFlight, (index) => queue.add('job', { index }));
         const bulk = Array.from({ length: bulkSize }, (_, index) => ({ name: 'job', data: { index } }));
-        await inFlight(Math.ceil(jobs / bulkSize), 2, (index) => queue.addBulk(bulk.slice(0, jobs - index * bulkSize)));
+        await runConcurrently(Math.ceil(jobs / bulkSize), 2, (index) =>
+          queue.addBulk(bulk.slice(0, jobs - index * bulkSize)),
+        );
       }),
     stop: async () => {
       await worker.close();
@@ -163,10 +168,10 @@ async function graphile(postgres: QueueServer): Promise<Peer> {
   const utils = await makeWorkerUtils({ connectionString, logger });
   await utils.migrate();
   let completed = 0;
-  let heard: () => void = () => {};
+  let onCompleted: () => void = () => {};
   const noop = (): void => {
     completed += 1;
-    heard();
+    onCompleted();
   };
   const preset = {
     worker: {
@@ -176,17 +181,17 @@ async function graphile(postgres: QueueServer): Promise<Peer> {
   };
   const runner = await run({ preset, taskList: { noop } });
   return {
-    run: async ({ how, jobs, inFlight: atOnce }) => {
-      const wanted = completed + jobs;
+    run: async ({ mode, jobs, inFlight }) => {
+      const target = completed + jobs;
       const done = new Promise<void>((resolveAll) => {
-        heard = () => {
-          if (completed >= wanted) resolveAll();
+        onCompleted = () => {
+          if (completed >= target) resolveAll();
         };
       });
-      if (how === 'single') await inFlight(jobs, Math.min(atOnce, 10), () => utils.addJob('noop', {}));
+      if (mode === 'single') await runConcurrently(jobs, Math.min(inFlight, 10), () => utils.addJob('noop', {}));
       else {
         const specs = Array.from({ length: bulkSize }, () => ({ identifier: 'noop', payload: {} }));
-        await inFlight(Math.ceil(jobs / bulkSize), 2, (index) =>
+        await runConcurrently(Math.ceil(jobs / bulkSize), 2, (index) =>
           utils.addJobs(specs.slice(0, jobs - index * bulkSize)),
         );
       }
@@ -210,18 +215,18 @@ async function restate(server: QueueServer & { readonly admin: number }): Promis
   const port = await freePort();
   const services = [service({ name: 'bench', handlers: { noop: async () => 'done' } })];
   await serve({ services, port, logger: () => {} });
-  const answer = await fetch(`http://${host}:${server.admin}/deployments`, {
+  const response = await fetch(`http://${host}:${server.admin}/deployments`, {
     ...{ method: 'POST', headers: { 'content-type': 'application/json' } },
     body: JSON.stringify({ uri: `http://${host}:${port}`, force: true }),
   });
-  if (!answer.ok) throw new Error(`Restate refuses the service: ${await answer.text()}`);
+  if (!response.ok) throw new Error(`Restate refuses the service: ${await response.text()}`);
   const call = async (): Promise<void> => {
-    const done = await fetch(`http://${host}:${server.port}/bench/noop`, { method: 'POST' });
-    await done.arrayBuffer();
-    if (!done.ok) throw new Error(`Restate answered ${done.status}`);
+    const reply = await fetch(`http://${host}:${server.port}/bench/noop`, { method: 'POST' });
+    await reply.arrayBuffer();
+    if (!reply.ok) throw new Error(`Restate replied with status ${reply.status}`);
   };
   return {
-    run: async ({ jobs, inFlight: atOnce }) => await inFlight(jobs, atOnce, call),
+    run: async ({ jobs, inFlight }) => await runConcurrently(jobs, inFlight, call),
     stop: async () => await server.stop(),
   };
 }
@@ -232,8 +237,8 @@ async function open(name: QueuePeerName, folder: string): Promise<Peer> {
     const binary = join(cache, `node_modules/@restatedev/restate-server-linux-${process.arch}/bin/restate-server`);
     return await restate(await startRestate(folder, binary));
   }
-  const redis = await startRedis(folder, name.startsWith('BullMQ always') ? 'always' : 'everysec');
-  return await bullMq(redis, name.endsWith('forgets') ? 0 : historyJobs);
+  const redis = await startRedis(folder, name.includes('everysec') ? 'everysec' : 'always');
+  return await bullMq(redis, name.includes('removeOnComplete') ? 0 : historyJobs);
 }
 
 if (process.argv[1] === import.meta.filename) {

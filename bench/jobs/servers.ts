@@ -1,4 +1,4 @@
-/** Servers behind the peers: redis, postgresql, restate. */
+/** The servers of the peers: redis, postgresql, restate. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, chownSync, globSync, mkdirSync } from 'node:fs';
@@ -23,11 +23,11 @@ export async function freePort(): Promise<number> {
 export async function startRedis(folder: string, appendfsync: 'always' | 'everysec'): Promise<QueueServer> {
   mkdirSync(folder, { recursive: true });
   const port = await freePort();
-  const words = ['--port', port, '--bind', host, '--dir', folder, '--save', '', '--appendonly', 'yes'];
-  return await started('redis-server', [...words, '--appendfsync', appendfsync], port);
+  const args = ['--port', port, '--bind', host, '--dir', folder, '--save', '', '--appendonly', 'yes'];
+  return await startServer('redis-server', [...args, '--appendfsync', appendfsync], port);
 }
 
-/** PostgreSQL refuses to be root, so it runs as its own user where we are. */
+/** PostgreSQL refuses to run as root, so root starts it as the user postgres. */
 export async function startPostgres(folder: string): Promise<QueueServer> {
   mkdirSync(folder, { recursive: true });
   const [bin] = globSync('/usr/lib/postgresql/*/bin').toSorted().toReversed();
@@ -42,8 +42,8 @@ export async function startPostgres(folder: string): Promise<QueueServer> {
   const initdb = [...as, join(bin, 'initdb'), '-D', folder, '-U', 'bench', '-A', 'trust', '--no-sync'];
   execFileSync('setpriv', initdb, { stdio: 'ignore', cwd: '/' });
   const port = await freePort();
-  const words = ['-D', folder, '-p', String(port), '-h', host, '-k', folder];
-  return await started('setpriv', [...as, join(bin, 'postgres'), ...words], port);
+  const args = ['-D', folder, '-p', String(port), '-h', host, '-k', folder];
+  return await startServer('setpriv', [...as, join(bin, 'postgres'), ...args], port);
 }
 
 export async function startRestate(folder: string, binary: string): Promise<QueueServer & { readonly admin: number }> {
@@ -58,43 +58,42 @@ export async function startRestate(folder: string, binary: string): Promise<Queu
     RESTATE_NODE_NAME: 'bench',
     DO_NOT_TRACK: '1',
   };
-  const server = await started(binary, ['--no-logo'], port, env);
-  await listening(admin);
+  const server = await startServer(binary, ['--no-logo'], port, env);
+  await untilListening(admin);
   return { ...server, admin };
 }
 
-async function started(
+async function startServer(
   command: string,
-  words: readonly (string | number)[],
+  args: readonly (string | number)[],
   port: number,
   env: Readonly<Record<string, string>> = {},
 ): Promise<QueueServer> {
-  const all = ['--pdeathsig', 'KILL', command, ...words.map(String)];
-  const child = spawn('setpriv', all, {
+  const child = spawn('setpriv', ['--pdeathsig', 'KILL', command, ...args.map(String)], {
     stdio: ['ignore', 'ignore', 'pipe'],
     env: { ...process.env, ...env },
     cwd: '/',
   });
-  let said = '';
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (said = (said + text).slice(-2_000)));
-  const died = once(child, 'exit').then(() => {
-    throw new Error(`${command} does not start: ${said}`);
+  let output = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (output = (output + text).slice(-2_000)));
+  const exited = once(child, 'exit').then(() => {
+    throw new Error(`${command} does not start: ${output}`);
   });
-  // Afterwards its end is expected.
-  died.catch(() => undefined);
-  await Promise.race([listening(port), died]);
-  return { port, stop: () => stopped(child) };
+  // An exit after the start is expected.
+  exited.catch(() => undefined);
+  await Promise.race([untilListening(port), exited]);
+  return { port, stop: () => stopProcess(child) };
 }
 
-async function listening(port: number): Promise<void> {
-  const lateMs = performance.now() + readyMs;
+async function untilListening(port: number): Promise<void> {
+  const deadlineMs = performance.now() + readyMs;
   for (;;) {
     const socket = connect(port, host);
     try {
       await once(socket, 'connect');
       return;
     } catch (error) {
-      if (performance.now() > lateMs) throw error;
+      if (performance.now() > deadlineMs) throw error;
       await pause(50);
     } finally {
       socket.destroy();
@@ -102,11 +101,11 @@ async function listening(port: number): Promise<void> {
   }
 }
 
-async function stopped(child: ChildProcess): Promise<void> {
+async function stopProcess(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
-  const gone = once(child, 'exit');
+  const exited = once(child, 'exit');
   child.kill('SIGTERM');
-  const late = setTimeout(() => child.kill('SIGKILL'), 5_000);
-  await gone;
-  clearTimeout(late);
+  const timer = setTimeout(() => child.kill('SIGKILL'), 5_000);
+  await exited;
+  clearTimeout(timer);
 }

@@ -1,13 +1,13 @@
-/** Workflow sources that the bench submits, as a user would write them; each in a file of its own. */
+/** The workflows that the bench submits, as a user would write them, each in a file of its own. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 export const itemsCount = 2_000_000;
 
 const texts = {
-  /** The effect of an item is its entry in the durable end of its unit. */
+  /** The effect of an item is its entry in the durable result of its unit. */
   items: `{ items: ${itemsCount}, cores: 2, results: false, each: () => undefined }`,
-  /** When it began, by the clock that whoever submits it has, too. */
+  /** The start time of the user code, by a clock that the submitter shares. */
   clock: `{ items: 1, each: () => performance.timeOrigin + performance.now() }`,
   /** Lasts longer than the bench. */
   endless: `{ items: 1, timeout: '10m', each: async (item, ctx) => await ctx.sleep(600_000) }`,

@@ -1,6 +1,6 @@
 /**
- * Load generators pinned to one core; requests and CPU time per round. Node programs are processes that live through
- * all rounds, so that no start is measured.
+ * Load generators pinned to one core; each round returns requests and CPU time. A Node generator is one process for all
+ * rounds, so that its start is not measured.
  */
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -22,17 +22,15 @@ export type LoadGenerator = {
 };
 
 export const wrkProgram: DebianPackage = { packageName: 'wrk', command: 'wrk', check: undefined };
-const pinning = 'taskset';
-const endsWithUs = 'setpriv';
 
 export function wrkGenerator(url: string, connections: number, core: number): LoadGenerator {
   return {
     name: 'wrk',
     round: async (seconds) => {
-      // The shell knows what its children took, once they have ended.
+      // The stat file of the shell has the CPU time of its ended children.
       const script = 'wrk -t1 -c"$0" -d"$1"s "$2" && cat /proc/$$/stat';
-      const words = ['-c', String(core), 'sh', '-c', script, String(connections), String(seconds), url];
-      const { stdout } = await promisify(execFile)(pinning, words);
+      const args = ['-c', String(core), 'sh', '-c', script, String(connections), String(seconds), url];
+      const { stdout } = await promisify(execFile)('taskset', args);
       const requests = Number(/(\d+) requests in/.exec(stdout)?.[1]);
       const fields = stdout.slice(stdout.lastIndexOf(') ')).split(' ');
       const ticks = Number(fields[14]) + Number(fields[15]);
@@ -43,15 +41,15 @@ export function wrkGenerator(url: string, connections: number, core: number): Lo
   };
 }
 
-/** What a process says: `{"ready":true}`, and what it counted in each round. */
-type Said = {
+/** A line of a generator process: `{"ready":true}`, then the counts of each round. */
+type GeneratorLine = {
   readonly ready?: boolean;
   readonly requests?: number;
   readonly failed?: number;
-  readonly tookMs?: number;
+  readonly elapsedMs?: number;
 };
 
-/** A program that makes a round of so many seconds for each line it reads, and says in one line what came of it. */
+/** A program that reads a line with the seconds of a round, and writes a line with its counts. */
 export class NodeGenerator implements LoadGenerator {
   readonly name: string;
   readonly #child: ChildProcess;
@@ -63,22 +61,22 @@ export class NodeGenerator implements LoadGenerator {
     this.#lines = createInterface({ input: child.stdout! })[Symbol.asyncIterator]();
   }
 
-  static async start(name: string, file: string, words: readonly string[], core: number): Promise<NodeGenerator> {
-    const program = [process.execPath, join(import.meta.dirname, file), ...words];
-    const pinned = ['--pdeathsig', 'KILL', pinning, '-c', String(core), ...program];
-    const child = spawn(endsWithUs, pinned, { stdio: ['pipe', 'pipe', 'inherit'] });
-    const side = new NodeGenerator(name, child);
-    await side.#said();
-    return side;
+  static async start(name: string, file: string, args: readonly string[], core: number): Promise<NodeGenerator> {
+    const program = [process.execPath, join(import.meta.dirname, file), ...args];
+    const pinned = ['--pdeathsig', 'KILL', 'taskset', '-c', String(core), ...program];
+    const child = spawn('setpriv', pinned, { stdio: ['pipe', 'pipe', 'inherit'] });
+    const generator = new NodeGenerator(name, child);
+    await generator.#readLine();
+    return generator;
   }
 
   async round(seconds: number): Promise<GeneratorRound> {
     const beforeMs = this.#cpuMs();
     this.#child.stdin!.write(`${seconds}\n`);
-    const { requests = 0, failed = 0, tookMs = 0 } = await this.#said();
+    const { requests = 0, failed = 0, elapsedMs = 0 } = await this.#readLine();
     const cpuSeconds = (this.#cpuMs() - beforeMs) / 1_000;
     if (failed > 0) throw new Error(`${this.name}: ${failed} requests failed`);
-    return { requests, perSecond: requests / (tookMs / 1_000), cpuSeconds };
+    return { requests, perSecond: requests / (elapsedMs / 1_000), cpuSeconds };
   }
 
   async stop(): Promise<void> {
@@ -88,40 +86,42 @@ export class NodeGenerator implements LoadGenerator {
     await exited;
   }
 
-  async #said(): Promise<Said> {
+  async #readLine(): Promise<GeneratorLine> {
     const { value, done } = await this.#lines.next();
-    if (done === true) throw new Error(`${this.name} has ended`);
-    return JSON.parse(value) as Said;
+    if (done === true) throw new Error(`the process of ${this.name} has exited`);
+    return JSON.parse(value) as GeneratorLine;
   }
 
-  /** Of whoever makes the load: with ours that is the process of the runner, a child of the one that stands for a worker. */
+  /** CPU time of the process that generates the load: with Remuster that is the runner, a child of this process. */
   #cpuMs(): number {
     const pid = this.#child.pid!;
     const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean);
-    return (children.length === 0 ? [pid] : children.map(Number)).reduce((sum, one) => sum + cpuMs(one), 0);
+    const generators = children.length === 0 ? [pid] : children.map(Number);
+    return generators.reduce((sum, generator) => sum + cpuMs(generator), 0);
   }
 }
 
-/** The peers that come from npm; not dependencies, so they live beside the others, in .cache. */
+/** Peers from npm. They are not dependencies, so they are installed in .cache. */
 const npmPeers = ['autocannon@8.0.0', 'undici@8.12.4'];
 export const npmFolder = resolve(import.meta.dirname, '../../.cache/bench-load');
 
-/** Undefined when they are there now, otherwise why they are not. */
+/** Returns the reason if they cannot be installed. */
 export function installNpmPeers(): string | undefined {
-  const isThere = (spec: string): boolean => {
+  const isInstalled = (spec: string): boolean => {
     const [name, version] = spec.split('@') as [string, string];
     const file = join(npmFolder, 'node_modules', name, 'package.json');
     return existsSync(file) && (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version === version;
   };
-  if (npmPeers.every(isThere)) return undefined;
+  if (npmPeers.every(isInstalled)) return undefined;
   printProgress(`load: installing ${npmPeers.join(' and ')} in .cache`);
   mkdirSync(npmFolder, { recursive: true });
-  const words = ['install', '--prefix', npmFolder, '--no-save', '--ignore-scripts', '--no-audit', '--no-fund'];
+  const args = ['install', '--prefix', npmFolder, '--no-save', '--ignore-scripts', '--no-audit', '--no-fund'];
   try {
-    execFileSync('npm', [...words, '--loglevel=error', ...npmPeers], { stdio: 'pipe', timeout: 180_000 });
+    execFileSync('npm', [...args, '--loglevel=error', ...npmPeers], { stdio: 'pipe', timeout: 180_000 });
     return undefined;
   } catch (error) {
-    return `npm could not install ${npmPeers.join(' and ')}: ${String((error as { stderr?: unknown }).stderr ?? error)}`;
+    const reason = String((error as { stderr?: unknown }).stderr ?? error);
+    return `npm could not install ${npmPeers.join(' and ')}: ${reason}`;
   }
 }
 

@@ -1,4 +1,4 @@
-/** nginx on its own core with a small reply from memory. */
+/** nginx on a core of its own, with a small reply from memory. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -13,8 +13,8 @@ export const nginxProgram: DebianPackage = { packageName: 'nginx-light', command
 
 const host = '127.0.0.1';
 const readyMs = 30_000;
-const lookEveryMs = 20;
-const body = 'A hundred bytes or so, which is what many an answer of a service has, and they come from memory.\\n';
+const pollMs = 20;
+const body = 'About a hundred bytes, which is the size of many replies of a service, and they come from memory\\n';
 
 export class NginxServer {
   readonly url: string;
@@ -32,11 +32,11 @@ export class NginxServer {
     const folder = mkdtempSync(join(tmpdir(), 'remuster-bench-load-'));
     const file = join(folder, 'nginx.conf');
     writeFileSync(file, configuration(folder, port));
-    // Whatever happens to us, it ends with us.
-    const words = ['--pdeathsig', 'KILL', 'taskset', '-c', String(core), nginxProgram.command, '-c', file];
-    const child = spawn('setpriv', words, { stdio: ['ignore', 'ignore', 'inherit'] });
+    // It ends with the bench, also if that is killed.
+    const args = ['--pdeathsig', 'KILL', 'taskset', '-c', String(core), nginxProgram.command, '-c', file];
+    const child = spawn('setpriv', args, { stdio: ['ignore', 'ignore', 'inherit'] });
     const nginx = new NginxServer(`http://${host}:${port}`, child, folder);
-    await nginx.#answers(port);
+    await nginx.#ready(port);
     return nginx;
   }
 
@@ -49,23 +49,23 @@ export class NginxServer {
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
-  async #answers(port: number): Promise<void> {
+  async #ready(port: number): Promise<void> {
     const deadlineMs = performance.now() + readyMs;
     while (!(await canConnect(port))) {
       if (performance.now() > deadlineMs || this.#child.exitCode !== null) throw new Error('nginx does not start');
-      await pause(lookEveryMs);
+      await pause(pollMs);
     }
   }
 }
 
 function configuration(folder: string, port: number): string {
   const folders = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'];
-  const places = folders.map((name) => `${name}_temp_path ${join(folder, name)};`).join(' ');
+  const paths = folders.map((name) => `${name}_temp_path ${join(folder, name)};`).join(' ');
   return `
     daemon off; master_process off; pid ${join(folder, 'pid')}; error_log stderr crit;
     events { worker_connections 4096; }
     http {
-      ${places}
+      ${paths}
       access_log off; keepalive_requests 1000000000; keepalive_timeout 1h;
       server { listen ${host}:${port}; location / { default_type text/plain; return 200 "${body}"; } }
     }`;

@@ -1,5 +1,5 @@
 /**
- * Process of an npm generator: autocannon, undici, or ctx.http alone. One side of the load bench as a process:
+ * Process of a load generator in a plain loop: autocannon, undici, or ctx.http without a runner.
  * `node npm-generator-main.ts NAME URL CONNECTIONS`, with a line of seconds on stdin for each round.
  */
 import { createRequire } from 'node:module';
@@ -11,8 +11,8 @@ import { systemClock } from '../../src/io/system/clock.ts';
 import { openHttp } from '../../src/runner/http/open-http.ts';
 import { npmFolder } from './generators.ts';
 
-type Counted = { readonly requests: number; readonly failed: number };
-type Generate = (seconds: number) => Promise<Counted>;
+type RequestCounts = { readonly requests: number; readonly failed: number };
+type Generate = (seconds: number) => Promise<RequestCounts>;
 
 type Cannon = (options: Readonly<Record<string, unknown>>) => Promise<{
   readonly requests: { readonly total: number };
@@ -58,13 +58,13 @@ const generators: Readonly<Record<string, (url: string, connections: number) => 
   },
 };
 
-function loop(users: number, ask: () => Promise<number>): Generate {
+function loop(users: number, send: () => Promise<number>): Generate {
   return async (seconds) => {
     const endMs = performance.now() + seconds * 1_000;
     let [requests, failed] = [0, 0];
     const user = async (): Promise<void> => {
       while (performance.now() < endMs) {
-        if ((await ask()) !== 200) failed += 1;
+        if ((await send()) !== 200) failed += 1;
         requests += 1;
       }
     };
@@ -78,7 +78,7 @@ const generate = generators[name]!(url, Number(connections));
 console.log(JSON.stringify({ ready: true }));
 for await (const line of createInterface({ input: process.stdin })) {
   const startMs = performance.now();
-  const counted = await generate(Number(line));
-  console.log(JSON.stringify({ ...counted, tookMs: performance.now() - startMs }));
+  const counts = await generate(Number(line));
+  console.log(JSON.stringify({ ...counts, elapsedMs: performance.now() - startMs }));
 }
 process.exit(0);

@@ -1,5 +1,5 @@
 /**
- * Process of our generator: a runner with a one-step workflow. Our side of the load bench as a process:
+ * Process of the Remuster load generator: starts a runner with a workflow of one step, as a worker does.
  * `node runner-generator-main.ts URL CONNECTIONS`, with a line of seconds on stdin for each round.
  */
 import { createHash } from 'node:crypto';
@@ -22,28 +22,28 @@ const code = await bundleModule(join(import.meta.dirname, '../../examples/get.ts
 const bundle = createHash('sha256').update(code).digest('hex');
 const [definition] = exportedWorkflows(await createBundleImporter({ remuster: packageStubUrl })(bundle, code));
 
-let heard: (word: RunnerEvent) => void = () => {};
+let onEvent: (event: RunnerEvent) => void = () => {};
 const limits = { memoryBytesMax: 512 * 2 ** 20, lifetimeMsMax: 3_600_000, network: true };
 const runner = openRunners().start(
   { name: 'load', program: runnerProgram, data: new Uint8Array(0), limits },
   {
-    message: (body) => heard(runnerEventCodec.decode(body)),
+    message: (body) => onEvent(runnerEventCodec.decode(body)),
     exited: (reason) => {
       throw new Error(`the runner ended: ${reason}`);
     },
   },
 );
 
-/** Resolves with the first word of that kind. */
-function told<K extends RunnerEvent['kind']>(kind: K): Promise<RunnerEvent & { readonly kind: K }> {
+/** Resolves with the next event of that kind. */
+function nextEvent<K extends RunnerEvent['kind']>(kind: K): Promise<RunnerEvent & { readonly kind: K }> {
   return new Promise((resolve) => {
-    heard = (word) => {
-      if (word.kind === kind) resolve(word as RunnerEvent & { readonly kind: K });
+    onEvent = (event) => {
+      if (event.kind === kind) resolve(event as RunnerEvent & { readonly kind: K });
     };
   });
 }
 
-function orderOf(facts: WorkflowFacts): Uint8Array {
+function unitSpecOf(facts: WorkflowFacts): Uint8Array {
   return encodeUnitSpec({
     ...{ job: 'bench', workflow: 0, unit: 0, units: 1, phase: 'whole', bundle, facts: JSON.stringify(facts), seed: 1 },
     ...{ env: new Map([['TARGET', url]]), users: undefined, iterations: undefined, items: undefined, data: undefined },
@@ -51,26 +51,26 @@ function orderOf(facts: WorkflowFacts): Uint8Array {
   });
 }
 
-await told('ready');
+await nextEvent('ready');
 console.log(JSON.stringify({ ready: true }));
 let run = 0;
 for await (const line of createInterface({ input: process.stdin })) {
   const facts = deriveFacts(definition!, { vus: Number(connections), durationMs: Number(line) * 1_000 });
-  const ended = told('ended');
+  const ended = nextEvent('ended');
   run += 1;
   runner.send(
     runnerCommandCodec.encode({
       kind: 'run',
       runId: run,
-      spec: orderOf(facts),
+      spec: unitSpecOf(facts),
       code: run === 1 ? code : undefined,
       attempt: 1,
       fence: 1n,
     }),
   );
   const { outcome, message, summary } = await ended;
-  if (outcome !== 'completed' || summary === undefined) throw new Error(`the run ${outcome}: ${message}`);
+  if (outcome !== 'completed' || summary === undefined) throw new Error(`the run ended as ${outcome}: ${message}`);
   const { requests, failed, activeUsMax } = decodeSummary(summary);
-  console.log(JSON.stringify({ requests, failed, tookMs: activeUsMax / 1_000 }));
+  console.log(JSON.stringify({ requests, failed, elapsedMs: activeUsMax / 1_000 }));
 }
 process.exit(0);

@@ -1,4 +1,4 @@
-/** A group of agents of one side and what their logs report. Times are taken by the bench. */
+/** A group of agents of one side, and the member states that their logs report. The bench takes the times. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -24,25 +24,26 @@ export type IdleCost = {
   readonly residentMib: number;
 };
 
-/** Those that have not been stopped. */
+/** Groups that were not stopped. */
 const running = new Set<AgentGroup>();
 
-/** Whatever takes longer counts as this long. */
+/** Timeout of each measurement. */
 export const deadlineMs = 90_000;
 const tailLines = 20;
-/** After starting, until processes have nothing left to do. */
+/** Delay after the start, until the processes are idle. */
 const calmMs = 3_000;
 
 export class AgentGroup {
   readonly side: MembershipSide;
-  /** Deaths of members that nobody has hurt, one for each agent that believed in one. */
+  /** Reports of a death without an injected fault, one for each agent that logged it. */
   falseDeaths = 0;
   readonly #network: NetworkNamespace;
   readonly #plans: AgentLaunch[];
   readonly #agents = new Map<string, Agent>();
   readonly #tail: string[] = [];
-  #hurt: string | undefined;
-  #look: (() => void) | undefined;
+  /** The member with an injected fault. */
+  #victim: string | undefined;
+  #onOutput: (() => void) | undefined;
   #fail: ((error: Error) => void) | undefined;
 
   private constructor(side: MembershipSide, network: NetworkNamespace, plans: AgentLaunch[]) {
@@ -55,7 +56,7 @@ export class AgentGroup {
     await Promise.all([...running].map((group) => group.stop()));
   }
 
-  /** Only plans; `start` begins, and `stop` must be called in the end. */
+  /** Starts no process: `start` does. The caller must call `stop`. */
   static async plan(side: MembershipSide, nodes: number, folder: string): Promise<AgentGroup> {
     const { ports } = await choosePorts(20_000, nodes, host);
     const plans = ports.map(({ port, httpPort: controlPort }, i) => {
@@ -67,30 +68,29 @@ export class AgentGroup {
   }
 
   /**
-   * All processes first, none of which knows another one; how long they take is not compared. Then all are told at once
-   * to join the first. The clock starts when they are told and stops when every agent has said of every other that it
-   * is alive.
+   * Starts all processes, each alone, which is not measured. Then all are told at once to join the first one. The time
+   * ends when every agent has logged every other one as alive.
    */
   async start(): Promise<JoinTimes> {
-    for (const plan of this.#plans) this.#begin(plan);
-    await this.#until('all listen', () => this.#listening() === this.#plans.length);
+    for (const plan of this.#plans) this.#spawn(plan);
+    await this.#until('all agents listen', () => this.#listeningCount() === this.#plans.length);
     await pause(calmMs);
-    const joiningMs = await this.#join();
-    const seenMs = await this.#until('all see all', () => this.#allAlive());
-    return { convergedMs: seenMs - joiningMs };
+    const joinMs = await this.#join();
+    const convergedMs = await this.#until('all agents see each other', () => this.#allAlive());
+    return { convergedMs: convergedMs - joinMs };
   }
 
   async #join(): Promise<number> {
     const [seed, ...others] = this.#plans;
     const joiner = [process.execPath, join(import.meta.dirname, 'joiner-main.ts'), this.side.name];
-    const words = [...joiner, `${host}:${seed!.port}`, ...others.map(({ controlPort }) => String(controlPort))];
-    const [file, rest] = this.#network.commandInside(words);
-    const child = spawn(file, rest, { stdio: ['ignore', 'pipe', 'inherit'] });
+    const command = [...joiner, `${host}:${seed!.port}`, ...others.map(({ controlPort }) => String(controlPort))];
+    const [file, args] = this.#network.commandInside(command);
+    const child = spawn(file, args, { stdio: ['ignore', 'pipe', 'inherit'] });
     await once(child.stdout, 'data', { signal: AbortSignal.timeout(deadlineMs) });
     return performance.now();
   }
 
-  /** One window of idleness. */
+  /** One sample of the idle cost. */
   async idle(durationMs: number): Promise<IdleCost> {
     const agents = [...this.#agents.values()];
     const read = () => ({
@@ -110,20 +110,20 @@ export class AgentGroup {
     };
   }
 
-  /** From the signal until the first, and until every survivor has said that the member is dead. */
+  /** Times from the signal until the first and until every survivor has logged the death. */
   async injectFault(index: number, signal: 'SIGKILL' | 'SIGSTOP'): Promise<DetectionTimes> {
     const { name } = this.#plans[index]!;
     const survivors = [...this.#agents.values()].filter(({ plan }) => plan.name !== name);
-    const dead = ({ view }: Agent): boolean => view.get(name) === 'dead';
-    this.#hurt = name;
+    const hasDetected = ({ view }: Agent): boolean => view.get(name) === 'dead';
+    this.#victim = name;
     const fromMs = performance.now();
     this.#agents.get(name)!.child.kill(signal);
-    const firstMs = await this.#until(`somebody knows of ${signal} at ${name}`, () => survivors.some(dead));
-    const allMs = await this.#until(`all know of ${signal} at ${name}`, () => survivors.every(dead));
+    const firstMs = await this.#until(`a survivor detects ${signal} at ${name}`, () => survivors.some(hasDetected));
+    const allMs = await this.#until(`all survivors detect ${signal} at ${name}`, () => survivors.every(hasDetected));
     return { firstMs: firstMs - fromMs, allMs: allMs - fromMs };
   }
 
-  /** Starts it again, or wakes it, and waits until everybody sees everybody; how long that took. */
+  /** Restarts or resumes the victim; returns the time until all agents see each other again. */
   async heal(index: number): Promise<number> {
     const plan = this.#plans[index]!;
     const { child } = this.#agents.get(plan.name)!;
@@ -132,14 +132,14 @@ export class AgentGroup {
       child.kill('SIGCONT');
     } else {
       const other = this.#plans[index === 0 ? 1 : 0]!;
-      this.#begin({ ...plan, seeds: [`${host}:${other.port}`] });
+      this.#spawn({ ...plan, seeds: [`${host}:${other.port}`] });
     }
-    const healedMs = await this.#until(`${plan.name} is back`, () => this.#allAlive());
-    this.#hurt = undefined;
+    const healedMs = await this.#until(`${plan.name} is alive in all views`, () => this.#allAlive());
+    this.#victim = undefined;
     return healedMs - fromMs;
   }
 
-  /** Asks all to end in good order, and waits until they have. */
+  /** Ends all agents with SIGTERM, so that they leave, and waits for their exits. */
   async leave(): Promise<void> {
     const agents = [...this.#agents.values()];
     this.#agents.clear();
@@ -151,7 +151,7 @@ export class AgentGroup {
 
   async stop(): Promise<void> {
     if (!running.delete(this)) return;
-    this.#look = undefined;
+    this.#onOutput = undefined;
     this.#fail = undefined;
     const ends = [...this.#agents.values()].map(async ({ child }) => {
       if (child.exitCode !== null || child.signalCode !== null) return;
@@ -164,9 +164,9 @@ export class AgentGroup {
     await this.#network.close();
   }
 
-  #begin(plan: AgentLaunch): void {
-    const [file, words] = this.#network.commandInside(this.side.command(plan));
-    const child = spawn(file, words, { env: this.side.environment, stdio: ['pipe', 'pipe', 'pipe'] });
+  #spawn(plan: AgentLaunch): void {
+    const [file, args] = this.#network.commandInside(this.side.command(plan));
+    const child = spawn(file, args, { env: this.side.environment, stdio: ['pipe', 'pipe', 'pipe'] });
     const view = new Map<string, ReportedState>([[plan.name, 'alive']]);
     const agent: Agent = { plan, child, view, listeningMs: undefined };
     this.#agents.set(plan.name, agent);
@@ -176,27 +176,28 @@ export class AgentGroup {
       output.setEncoding('utf8').on('data', (text: string) => {
         const lines = (rest + text).split('\n');
         rest = lines.pop()!;
-        for (const line of lines) this.#heard(agent, line);
-        this.#look?.();
+        for (const line of lines) this.#onLine(agent, line);
+        this.#onOutput?.();
       });
     }
     child.once('close', (code, signal) => {
-      if (this.#agents.get(plan.name) !== agent || this.#hurt === plan.name) return;
-      this.#fail?.(new Error(`${this.side.name} ${plan.name} ended (${signal ?? code})\n${this.#tail.join('\n')}`));
+      if (this.#agents.get(plan.name) !== agent || this.#victim === plan.name) return;
+      const text = `${this.side.name} ${plan.name} exited (${signal ?? code})`;
+      this.#fail?.(new Error(`${text}\n${this.#tail.join('\n')}`));
     });
   }
 
-  #heard(agent: Agent, line: string): void {
+  #onLine(agent: Agent, line: string): void {
     this.#tail.push(`${agent.plan.name}: ${line}`);
     if (this.#tail.length > tailLines) this.#tail.shift();
-    const said = this.side.read(line);
-    if (said === undefined) return;
-    if (said.kind === 'listening') agent.listeningMs = performance.now();
-    else if (said.member !== agent.plan.name) agent.view.set(said.member, said.standing);
-    if (said.kind === 'saw' && said.standing === 'dead' && said.member !== this.#hurt) this.falseDeaths += 1;
+    const report = this.side.parse(line);
+    if (report === undefined) return;
+    if (report.kind === 'listening') agent.listeningMs = performance.now();
+    else if (report.member !== agent.plan.name) agent.view.set(report.member, report.state);
+    if (report.kind === 'member' && report.state === 'dead' && report.member !== this.#victim) this.falseDeaths += 1;
   }
 
-  #listening(): number {
+  #listeningCount(): number {
     return [...this.#agents.values()].filter(({ listeningMs }) => listeningMs !== undefined).length;
   }
 
@@ -205,34 +206,34 @@ export class AgentGroup {
     return agents.every(({ view }) => agents.every(({ plan }) => view.get(plan.name) === 'alive'));
   }
 
-  /** When it came true, looked at after every piece of output. */
-  async #until(what: string, isSo: () => boolean): Promise<number> {
-    if (isSo()) return performance.now();
+  /** Resolves with the time at which the condition holds; it is checked after each output. */
+  async #until(what: string, condition: () => boolean): Promise<number> {
+    if (condition()) return performance.now();
     const { promise, resolve, reject } = Promise.withResolvers<number>();
     this.#fail = reject;
-    this.#look = () => {
-      if (isSo()) resolve(performance.now());
+    this.#onOutput = () => {
+      if (condition()) resolve(performance.now());
     };
-    const late = setTimeout(() => {
-      reject(new Error(`${this.side.name}: not within ${deadlineMs} ms: ${what}\n${this.#doubts()}`));
+    const timer = setTimeout(() => {
+      reject(new Error(`${this.side.name}: not within ${deadlineMs} ms: ${what}\n${this.#missingViews()}`));
     }, deadlineMs);
     try {
       return await promise;
     } finally {
-      clearTimeout(late);
-      this.#look = undefined;
+      clearTimeout(timer);
+      this.#onOutput = undefined;
       this.#fail = undefined;
     }
   }
 
-  /** Who sees whom as anything but alive. */
-  #doubts(): string {
+  /** The members that an agent does not see as alive. */
+  #missingViews(): string {
     const agents = [...this.#agents.values()];
-    const doubts = agents.flatMap(({ plan, view }) =>
+    const views = agents.flatMap(({ plan, view }) =>
       agents
         .filter((other) => view.get(other.plan.name) !== 'alive')
         .map((other) => `${plan.name} sees ${other.plan.name} ${view.get(other.plan.name) ?? 'not at all'}`),
     );
-    return [...doubts.slice(0, tailLines), ...this.#tail].join('\n');
+    return [...views.slice(0, tailLines), ...this.#tail].join('\n');
   }
 }

@@ -1,8 +1,8 @@
 /**
- * Process that tells running agents to join, all at one moment. A process, because it has to be inside the network
+ * Process that tells all running agents at one moment to join. A process of its own, because it must be in the network
  * namespace of the agents.
  *
- *   node bench/membership/joiner-main.ts ours|serf SEED-ADDRESS CONTROL-PORT...
+ *   node bench/membership/joiner-main.ts remuster|serf SEED-ADDRESS CONTROL-PORT...
  */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
@@ -43,10 +43,10 @@ async function open(port: string): Promise<Socket> {
 }
 
 const sockets = await Promise.all(ports.map(open));
-const answers = Promise.all(sockets.map((socket) => once(socket, 'data')));
+const replies = Promise.all(sockets.map((socket) => once(socket, 'data')));
 process.stdout.write('joining\n');
 for (const [i, socket] of sockets.entries()) {
   socket.write(side === 'serf' ? Uint8Array.from(serfJoin) : httpJoin(ports[i]!));
 }
-await Promise.race([answers, pause(60_000, undefined, { ref: false })]);
+await Promise.race([replies, pause(60_000, undefined, { ref: false })]);
 for (const socket of sockets) socket.destroy();

@@ -1,4 +1,4 @@
-/** Our agents as processes on loopback for benches, with default options. They end with the bench. */
+/** Agents as processes on loopback, with default options. They end with the bench. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
@@ -10,8 +10,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 const host = '127.0.0.1';
 const secret = 'bench-of-agents-4Jx9qV2mTz7c';
 export const agentReadyMs = 60_000;
-const answerMs = 5_000;
-const lookEveryMs = 20;
+const replyMsMax = 5_000;
+const pollMs = 20;
 const tailCharacters = 4_000;
 
 const environment = {
@@ -26,19 +26,19 @@ type Fields = Readonly<Record<string, unknown>>;
 export class BenchAgents {
   readonly #cluster: string;
   readonly #folder: string;
-  readonly #words: readonly string[];
-  readonly #all = new Map<string, Agent>();
+  readonly #args: readonly string[];
+  readonly #agents = new Map<string, Agent>();
   #tail = '';
 
-  /** `words` are for each of them. */
-  constructor(cluster: string, folder: string, words: readonly string[]) {
+  /** `args` are further arguments of each agent. */
+  constructor(cluster: string, folder: string, args: readonly string[]) {
     this.#cluster = cluster;
     this.#folder = folder;
-    this.#words = words;
+    this.#args = args;
     mkdirSync(folder, { recursive: true });
   }
 
-  /** What a client needs to talk to these. */
+  /** Options of a client that connects to these agents. */
   connectOptions(...names: readonly string[]): {
     readonly addr: string[];
     readonly cluster: string;
@@ -51,28 +51,28 @@ export class BenchAgents {
     return this.#agent(name).child.pid!;
   }
 
-  /** Without `seed` it is the first. `stop` must be called in the end, whether this ended well or not. */
+  /** The first agent has no `seed`. The caller must call `stop`, also after a failure. */
   async start(name: string, role: 'manager' | 'worker', seed?: string): Promise<void> {
     const child = this.#spawn([
       ...[...process.execArgv, resolve(import.meta.dirname, '../../src/cli/main.ts'), 'agent', '--with-parent'],
       ...['--name', name, '--roles', role, '--cluster', this.#cluster, '--data', join(this.#folder, name)],
-      ...['--port', '0', '--http-port', '0', ...this.#words],
+      ...['--port', '0', '--http-port', '0', ...this.#args],
       ...(seed === undefined ? [] : ['--join', this.#agent(seed).address]),
     ]);
-    const { promise: listening, resolve: heard } = Promise.withResolvers<{ port: number; httpPort: number }>();
-    createInterface(child.stdout!).once('line', (line) => heard(JSON.parse(line)));
+    const { promise: listening, resolve: onListening } = Promise.withResolvers<{ port: number; httpPort: number }>();
+    createInterface(child.stdout!).once('line', (line) => onListening(JSON.parse(line)));
     const { port, httpPort } = await Promise.race([listening, this.#failedWith(child, name)]);
-    this.#all.set(name, { child, address: `${host}:${port}`, httpPort });
+    this.#agents.set(name, { child, address: `${host}:${port}`, httpPort });
   }
 
   kill(name: string): void {
     this.#agent(name).child.kill('SIGKILL');
-    this.#all.delete(name);
+    this.#agents.delete(name);
   }
 
   async stop(): Promise<void> {
     await Promise.all(
-      [...this.#all.values()].map(async ({ child }) => {
+      [...this.#agents.values()].map(async ({ child }) => {
         if (child.exitCode !== null || child.signalCode !== null) return;
         const closed = once(child, 'close');
         child.kill('SIGTERM');
@@ -83,29 +83,29 @@ export class BenchAgents {
 
   async get(name: string, path: string): Promise<Fields> {
     const url = `http://${host}:${this.#agent(name).httpPort}${path}`;
-    const answer = await fetch(url, { signal: AbortSignal.timeout(answerMs) });
-    return (await answer.json()) as Fields;
+    const response = await fetch(url, { signal: AbortSignal.timeout(replyMsMax) });
+    return (await response.json()) as Fields;
   }
 
-  /** Why it was refused, if it was. */
+  /** Returns the error, if the request was refused. */
   async post(name: string, path: string, body: object): Promise<string | undefined> {
-    const answer = await fetch(`http://${host}:${this.#agent(name).httpPort}${path}`, {
+    const response = await fetch(`http://${host}:${this.#agent(name).httpPort}${path}`, {
       ...{ method: 'POST', body: JSON.stringify(body), headers: { 'content-type': 'application/json' } },
       signal: AbortSignal.timeout(agentReadyMs),
     });
-    return answer.ok ? undefined : await answer.text();
+    return response.ok ? undefined : await response.text();
   }
 
-  async until(what: string, isSo: () => Promise<boolean>): Promise<void> {
-    const lateMs = performance.now() + agentReadyMs;
-    while (!(await isSo())) {
-      if (performance.now() > lateMs) throw new Error(`not in time: ${what}\n${this.#tail}`);
-      await pause(lookEveryMs);
+  async until(what: string, condition: () => Promise<boolean>): Promise<void> {
+    const deadlineMs = performance.now() + agentReadyMs;
+    while (!(await condition())) {
+      if (performance.now() > deadlineMs) throw new Error(`not within ${agentReadyMs} ms: ${what}\n${this.#tail}`);
+      await pause(pollMs);
     }
   }
 
-  #spawn(words: readonly string[]): ChildProcess {
-    const child = spawn('setpriv', ['--pdeathsig', 'KILL', process.execPath, ...words], {
+  #spawn(args: readonly string[]): ChildProcess {
+    const child = spawn('setpriv', ['--pdeathsig', 'KILL', process.execPath, ...args], {
       ...{ env: environment, stdio: ['pipe', 'pipe', 'pipe'] },
     });
     child.stdin.on('error', () => undefined);
@@ -122,8 +122,8 @@ export class BenchAgents {
   }
 
   #agent(name: string): Agent {
-    const agent = this.#all.get(name);
-    if (agent === undefined) throw new Error(`there is no ${name}`);
+    const agent = this.#agents.get(name);
+    if (agent === undefined) throw new Error(`there is no agent ${name}`);
     return agent;
   }
 }

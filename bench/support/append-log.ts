@@ -1,7 +1,7 @@
-/** Appends to a file with one sync each: the limit of the disk. */
+/** Appends to a file with one sync per append: the limit of the disk. */
 import { fdatasync, openSync, write } from 'node:fs';
 
-/** Bytes behind the others in a file, and on the disk when done. */
+/** Returns a function that appends bytes and calls `done` when they are durable. */
 export function appendLog(file: string): (bytes: Uint8Array, done: () => void) => void {
   const descriptor = openSync(file, 'a');
   return (bytes, done) => {

@@ -1,4 +1,7 @@
-/** Rows with goals, medians over interleaved rounds, printing. A bench returns rows and prints progress only. */
+/**
+ * The rows of a bench, their goals, and how they are printed. `ours` in a row is the value of Remuster. A bench returns
+ * its rows and prints only progress.
+ */
 
 export type BenchRow = {
   readonly case: string;
@@ -6,14 +9,14 @@ export type BenchRow = {
   readonly ours: number;
   readonly peer: number | null;
   readonly peerName: string | null;
-  /** Bigger is better for us. */
+  /** Larger is better for Remuster. */
   readonly ratio: number | null;
   readonly goal: string | null;
   readonly met: boolean | null;
 };
 
 export type BenchResult = { readonly rows: readonly BenchRow[]; readonly missing: readonly string[] };
-/** What was typed after the name of the bench, by name; each bench reads what it knows. */
+/** The command line flags by name; each bench reads those that it knows. */
 export type BenchFlags = Readonly<Record<string, string | undefined>>;
 export type Bench = (flags: BenchFlags) => Promise<BenchResult>;
 
@@ -25,7 +28,7 @@ export function median(values: readonly number[]): number {
 
 export type BenchGoal = { readonly text: string; readonly met: boolean };
 
-/** `better: 'less'` for times and bytes, `'more'` for rates; the ratio is turned so that bigger is better for us. */
+/** `better: 'less'` for times and sizes, `'more'` for rates: the ratio is inverted so that larger is better. */
 export function compareRow(
   name: string,
   unit: string,
@@ -35,7 +38,7 @@ export function compareRow(
   goal?: (ratio: number) => BenchGoal,
 ): BenchRow {
   const ratio = peer === undefined ? null : better === 'less' ? peer.value / ours : ours / peer.value;
-  const wanted = goal?.(ratio ?? 0);
+  const checked = goal?.(ratio ?? 0);
   return {
     case: name,
     unit,
@@ -43,8 +46,8 @@ export function compareRow(
     peer: peer === undefined ? null : rounded(peer.value),
     peerName: peer?.name ?? null,
     ratio: ratio === null ? null : rounded(ratio),
-    goal: wanted?.text ?? null,
-    met: wanted?.met ?? null,
+    goal: checked?.text ?? null,
+    met: checked?.met ?? null,
   };
 }
 

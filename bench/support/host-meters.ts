@@ -1,6 +1,6 @@
 /**
- * Readings of the kernel: CPU and memory of a process, traffic of a network namespace. The same reading for both sides,
- * so that what it includes (headers, acknowledgements) it includes for both.
+ * Readings of the kernel: CPU time and memory of a process, traffic of a network namespace. Both sides are read in the
+ * same way, so headers and acknowledgements count for both.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -15,7 +15,7 @@ export class NetworkNamespace {
     this.#holder = holder;
   }
 
-  /** Its loopback carries nothing but this side. Needs root; without it, both sides use the loopback of the machine. */
+  /** A namespace whose loopback carries only this side. Needs root; otherwise both sides use that of the machine. */
   static async open(): Promise<NetworkNamespace> {
     const holder = spawn('unshare', ['--net', 'sh', '-c', 'ip link set lo up && echo up && exec cat'], {
       stdio: ['pipe', 'pipe', 'ignore'],
@@ -27,20 +27,20 @@ export class NetworkNamespace {
     ]);
     if (up) return new NetworkNamespace(holder);
     printProgress(
-      'membership: no network of its own for each side; traffic is what the loopback of the machine carries',
+      'membership: cannot create a network namespace, so traffic includes everything on the loopback of the machine',
     );
     return new NetworkNamespace(undefined);
   }
 
-  /** Runs a command in this network, and ends it with us: an agent must not outlive the bench. */
-  commandInside(command: readonly string[]): readonly [file: string, words: readonly string[]] {
+  /** A command line that runs a command in this namespace and ends it with the bench. */
+  commandInside(command: readonly string[]): readonly [file: string, args: readonly string[]] {
     const bound = ['setpriv', '--pdeathsig', 'KILL', ...command];
     const pid = this.#holder?.pid;
-    const [file, ...words] = pid === undefined ? bound : ['nsenter', `--net=/proc/${pid}/ns/net`, ...bound];
-    return [file!, words];
+    const [file, ...args] = pid === undefined ? bound : ['nsenter', `--net=/proc/${pid}/ns/net`, ...bound];
+    return [file!, args];
   }
 
-  /** What was sent on the loopback so far, with all headers. */
+  /** Bytes and packets sent on the loopback so far, with all headers. */
   traffic(): { readonly bytes: number; readonly packets: number } {
     const table = readFileSync(`/proc/${this.#holder?.pid ?? 'self'}/net/dev`, 'utf8');
     const numbers = /^\s*lo:\s*(.*)$/m.exec(table)![1]!.split(/\s+/).map(Number);
@@ -57,7 +57,7 @@ export class NetworkNamespace {
 
 let ticksPerSecond: number | undefined;
 
-/** User and system time of a process, all threads, since its start. */
+/** User and system time of all threads of a process since its start. */
 export function cpuMs(pid: number): number {
   ticksPerSecond ??= Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ');

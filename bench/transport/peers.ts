@@ -1,4 +1,4 @@
-/** Servers and clients of the transport bench. */
+/** Servers and clients of the transport bench: Remuster, bare TCP, Moleculer. */
 import { once } from 'node:events';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 
@@ -16,27 +16,34 @@ export type TransportPeer = { call(body: Uint8Array, done: () => void): void; cl
 const host = '127.0.0.1';
 const lengthBytes = 4;
 
-export async function startServer(): Promise<Record<string, number>> {
-  const transport = await openOurs(1);
+export type TransportServerPorts = {
+  readonly remuster: number;
+  readonly bare: number;
+  readonly bareBatched: number;
+  readonly moleculer: number;
+};
+
+export async function startServer(): Promise<TransportServerPorts> {
+  const transport = await openRemuster(1);
   transport.streams.serve({
     request: (_from, bytes, _remainingMs, reply) => {
-      const asked = decodeMessage(bytes);
-      if (asked.kind !== 'echo') throw new Error(`unexpected ${asked.kind}`);
-      reply({ ok: true, value: encodeMessage({ kind: 'echoReply', payload: asked.payload }) });
+      const request = decodeMessage(bytes);
+      if (request.kind !== 'echo') throw new Error(`unexpected ${request.kind}`);
+      reply({ ok: true, value: encodeMessage({ kind: 'echoReply', payload: request.payload }) });
     },
     notify: () => undefined,
     open: () => ({ chunk: () => undefined, writable: () => undefined, ended: () => undefined }),
   });
   const moleculer = await startMoleculer('server', await freePort(), undefined);
   return {
-    ours: transport.port,
+    remuster: transport.port,
     bare: await startBare(false),
     bareBatched: await startBare(true),
     moleculer: moleculer.port,
   };
 }
 
-function openOurs(number: number): Promise<Transport> {
+function openRemuster(number: number): Promise<Transport> {
   const self: Identity = {
     id: nodeIdFrom(new Uint8Array(16).fill(number)),
     name: `bench-${number}`,
@@ -54,13 +61,13 @@ function openOurs(number: number): Promise<Transport> {
     admit: (carrier, from, body) => checkSender(carrier, from.roles, body),
     clock: systemClock(),
     log: (level, message, fields) => console.error(level, message, fields),
-    // 1,024 bodies of 64 KiB at once are more than a node should ever queue for one peer.
+    // 1,024 bodies of 64 KiB in flight exceed the default bound.
     limits: { sendQueueBytesMax: 256 * 2 ** 20 },
   });
 }
 
 export async function remusterClient(port: number): Promise<TransportPeer> {
-  const transport = await openOurs(2);
+  const transport = await openRemuster(2);
   const to = { host, port };
   return {
     call(body, done) {
@@ -75,7 +82,7 @@ export async function remusterClient(port: number): Promise<TransportPeer> {
   };
 }
 
-/** Splits a stream at its length prefixes. */
+/** Splits a byte stream at its length prefixes. */
 function splitter(visit: (body: Uint8Array) => void): (chunk: Buffer) => void {
   let rest: Buffer = Buffer.alloc(0);
   return (chunk) => {
@@ -135,28 +142,28 @@ export async function bareClient(port: number, batched: boolean): Promise<Transp
   const socket = connect({ host, port, noDelay: true });
   await once(socket, 'connect');
   const waiting: (() => void)[] = [];
-  let answered = 0;
-  let reading = false;
+  let completed = 0;
+  let isReading = false;
   const batch = new WriteBuffer(socket);
   const split = splitter(() => {
-    const done = waiting[answered]!;
-    answered += 1;
+    const done = waiting[completed]!;
+    completed += 1;
     done();
-    if (answered < 1_024) return;
-    waiting.splice(0, answered);
-    answered = 0;
+    if (completed < 1_024) return;
+    waiting.splice(0, completed);
+    completed = 0;
   });
   socket.on('data', (chunk: Buffer) => {
-    reading = true;
+    isReading = true;
     split(chunk);
-    reading = false;
+    isReading = false;
     batch.flush();
   });
   return {
     call(body, done) {
       waiting.push(done);
       batch.add(body);
-      if (!batched || !reading) batch.flush();
+      if (!batched || !isReading) batch.flush();
     },
     async close() {
       socket.destroy();
@@ -203,10 +210,10 @@ export async function moleculerClient(serverPort: number): Promise<TransportPeer
   const { broker } = await startMoleculer('client', await freePort(), serverPort);
   await broker.waitForServices('echo', 20_000);
   return {
-    call(body, answered) {
-      // Its serializer is JSON, so a text of the same length stands for the bytes.
+    call(body, done) {
+      // The serializer of Moleculer is JSON, so the body is a text of the same length.
       broker.call('echo.echo', { body: 'x'.repeat(body.length) }).then(
-        () => answered(),
+        () => done(),
         (error: unknown) => {
           throw error;
         },

@@ -1,4 +1,6 @@
-/** Entry file of the bundle check thread: imports a bundle once and reports its modules or an error. Calls no method. */
+/**
+ * Entry file of the bundle check thread: imports a bundle once and reports its modules or an error. Calls no method.
+ */
 import { setSourceMapsSupport } from 'node:module';
 import { parentPort, workerData } from 'node:worker_threads';
 import { assert } from '../../base/assert.ts';

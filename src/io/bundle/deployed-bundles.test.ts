@@ -51,7 +51,7 @@ const source = {
 };
 
 describe('bundleModule', { timeout: 60_000 }, () => {
-  test('bundles all imports but the package and Node built-ins into one file, with the same bytes each time', async (t) => {
+  test('bundles all imports but the package and built-ins into one file, with the same bytes each time', async (t) => {
     const folder = folderWith(t, source);
     const code = new TextDecoder().decode(await bundleModule(join(folder, 'counter.ts')));
     assert.match(code, /from "remuster"/);

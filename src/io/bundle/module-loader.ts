@@ -48,7 +48,9 @@ async function importUrl(url: string): Promise<object> {
   return (await import(url)) as object;
 }
 
-/** Resolves the package as a file in folder `from` would: it is installed beside the configuration, not beside Remuster. */
+/**
+ * Resolves the package as a file in folder `from` would: it is installed beside the configuration, not beside Remuster.
+ */
 async function importPackage(name: string, from: string): Promise<object> {
   const parentURL = pathToFileURL(join(resolve(from), 'modules.js')).href;
   const alias = `remuster-package:${name}`;

@@ -42,7 +42,7 @@ test('a file and its imports become one bundle that uses the running copy of the
   assert.match(new TextDecoder().decode(first.code), /from "remuster"[\s\S]*sourceMappingURL=data:/);
 });
 
-test('the same code is imported once, also when it is opened concurrently; changed code is imported again', async () => {
+test('the same code is imported once, also by concurrent opens; changed code is imported again', async () => {
   const count = 'importsOfOnce';
   const text = `globalThis.${count} = (globalThis.${count} ?? 0) + 1; export const one = 1;`;
   const file = writeSource('once.ts', text);

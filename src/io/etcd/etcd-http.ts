@@ -1,6 +1,6 @@
 /**
- * One HTTP exchange or line stream with one etcd endpoint, bounded. Reports the stage in which an exchange failed, since
- * that decides whether etcd may have executed it. Never retries.
+ * One HTTP exchange or line stream with one etcd endpoint, bounded. Reports the stage in which an exchange failed,
+ * since that decides whether etcd may have executed it. Never retries.
  */
 import { type ClientRequest, Agent as HttpAgent, type IncomingMessage, request as httpRequest } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
@@ -10,7 +10,9 @@ import type { EtcdLimits, EtcdTls } from './etcd-options.ts';
 
 export type EtcdHttpReply = { readonly kind: 'reply'; readonly status: number; readonly body: unknown };
 
-/** `queued` and `connecting`: no byte has been sent. `sent`: etcd may have the request. `tooLarge`: etcd has replied. */
+/**
+ * `queued` and `connecting`: no byte has been sent. `sent`: etcd may have the request. `tooLarge`: etcd has replied.
+ */
 export type EtcdHttpFailure = {
   readonly kind: 'failed';
   readonly stage: 'queued' | 'connecting' | 'sent' | 'tooLarge';

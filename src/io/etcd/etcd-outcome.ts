@@ -1,6 +1,6 @@
 /**
- * Classifies an etcd reply: value, coded error, or retryable, and whether etcd may have executed the request. An unknown
- * failure counts as maybe executed.
+ * Classifies an etcd reply: value, coded error, or retryable, and whether etcd may have executed the request. An
+ * unknown failure counts as maybe executed.
  *
  *   no connection, "no leader"             not executed
  *   timeout, leader change, lost reply     maybe executed

@@ -2,8 +2,8 @@
  * Transactions that may be sent twice and execute once: each writing branch also writes a dedup mark. If an earlier
  * attempt was executed, its reply is rebuilt from the history of etcd.
  *
- * A branch that only reads is not marked at first, so it creates no revision. Once an attempt is uncertain, all branches
- * are marked: otherwise a late first attempt could still write after a second one has replied "not succeeded".
+ * A branch that only reads is not marked at first, so it creates no revision. Once an attempt is uncertain, all
+ * branches are marked: otherwise a late first attempt could still write after a second one has replied "not succeeded".
  */
 import { type ErrorCode, RemusterError } from '../../base/errors.ts';
 import type {

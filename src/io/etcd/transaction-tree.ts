@@ -1,6 +1,6 @@
 /**
- * A transaction as a tree of etcd comparisons, for conditions that one list of comparisons cannot express. The tree that
- * encodes the request also decodes the reply, so each leaf gets its own results.
+ * A transaction as a tree of etcd comparisons, for conditions that one list of comparisons cannot express. The tree
+ * that encodes the request also decodes the reply, so each leaf gets its own results.
  */
 import type { RegistryOp, RegistryOpResult, RegistryTransaction } from '../../base/registry.ts';
 import { type EtcdCodec, type EtcdWireEntry, encodeEtcdBytes, wireNumber } from './etcd-codec.ts';
@@ -34,8 +34,9 @@ export type TxnResult = {
 type WireTransaction = { readonly succeeded?: boolean; readonly responses?: readonly Wire[] };
 
 /**
- * The comparisons of the caller, with a leaf for each result. etcd limits the sum over the levels of the longest list of
- * each level to 128, so each "not equal" is a level of one, and the other comparisons are one list in the last level.
+ * The comparisons of the caller, with a leaf for each result. etcd limits the sum over the levels of the longest list
+ * of each level to 128, so each "not equal" is a level of one, and the other comparisons are one list in the last
+ * level.
  */
 export function txnBranchOf(
   codec: EtcdCodec,

@@ -1,6 +1,6 @@
 /**
- * Node flags of a runner process: permission model, disabled built-ins, heap limit. They deny everything but reading the
- * sources of this package, a right that the process drops after it has imported the program.
+ * Node flags of a runner process: permission model, disabled built-ins, heap limit. They deny everything but reading
+ * the sources of this package, a right that the process drops after it has imported the program.
  */
 import { fileURLToPath } from 'node:url';
 import type { RunnerLimits } from '../../base/ports.ts';

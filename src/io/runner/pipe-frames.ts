@@ -1,6 +1,6 @@
 /**
- * Length-prefixed frames on the pipe of a runner. Refuses an oversized frame before it allocates memory for it. Does not
- * interpret bodies.
+ * Length-prefixed frames on the pipe of a runner. Refuses an oversized frame before it allocates memory for it. Does
+ * not interpret bodies.
  */
 import { RemusterError } from '../../base/errors.ts';
 
@@ -13,9 +13,9 @@ const slabBytes = 32_768;
 const sharedBytesMax = 4_096;
 
 /**
- * Collects frames for one write. Each frame is copied when it is added, so its owner may reuse the memory at once. Small
- * frames are adjacent in a slab, because an allocation for each would be the largest cost. Never rewrites a byte of a
- * slab, since the stream may still hold it.
+ * Collects frames for one write. Each frame is copied when it is added, so its owner may reuse the memory at once.
+ * Small frames are adjacent in a slab, because an allocation for each would be the largest cost. Never rewrites a byte
+ * of a slab, since the stream may still hold it.
  */
 export class PipeFrameWriter {
   #slab = new Uint8Array(slabBytes);

@@ -1,6 +1,6 @@
 /**
- * Entry file of a runner process: connects the pipe, imports the program, drops all rights, calls `main`. Exits when the
- * pipe closes.
+ * Entry file of a runner process: connects the pipe, imports the program, drops all rights, calls `main`. Exits when
+ * the pipe closes.
  */
 import { Socket } from 'node:net';
 import { Worker } from 'node:worker_threads';

@@ -183,8 +183,8 @@ function megabytes(bytes: number): string {
 }
 
 /**
- * Private and shared memory of the process, without mapped files. Zero where the system does not report it. The heap has
- * a limit of its own; this one includes buffers outside the heap.
+ * Private and shared memory of the process, without mapped files. Zero where the system does not report it. The heap
+ * has a limit of its own; this one includes buffers outside the heap.
  */
 function usedBytes(pid: number | undefined): number {
   if (process.platform !== 'linux' || pid === undefined) return 0;

@@ -28,8 +28,8 @@ const emptyBytes = new Uint8Array(0);
 const noAddresses: readonly Address[] = [];
 
 /**
- * `deniedAddresses` returns the addresses of the cluster, to which no runner may connect, also if it may use the network.
- * It is called often and must return the same array until the addresses change.
+ * `deniedAddresses` returns the addresses of the cluster, to which no runner may connect, also if it may use the
+ * network. It is called often and must return the same array until the addresses change.
  */
 export function openRunners(deniedAddresses: () => readonly Address[] = () => noAddresses): OpenRunners {
   return {

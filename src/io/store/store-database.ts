@@ -77,7 +77,9 @@ export class StoreDatabase {
     return row?.number ?? 0;
   }
 
-  /** Writes rows of the log. With `applied`, the number of the last group, these and all earlier rows become durable. */
+  /**
+   * Writes rows of the log. With `applied`, the number of the last group, these and all earlier rows become durable.
+   */
   put(rows: Iterable<StoreLogRow>, applied: number | undefined): void {
     this.#database.exec(`PRAGMA synchronous = ${applied === undefined ? 'NORMAL' : 'FULL'}`);
     try {

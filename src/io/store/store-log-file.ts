@@ -1,7 +1,7 @@
 /**
- * One write-ahead log file of the store: appends groups durably and reads them after a crash. After the last record come
- * zeros or records with lower numbers from an earlier use of the file. Recovery drops a torn last record, because it was
- * never acknowledged; any other unreadable record is STORE_CORRUPT.
+ * One write-ahead log file of the store: appends groups durably and reads them after a crash. After the last record
+ * come zeros or records with lower numbers from an earlier use of the file. Recovery drops a torn last record, because
+ * it was never acknowledged; any other unreadable record is STORE_CORRUPT.
  */
 import { closeSync, constants, fdatasync, ftruncateSync, openSync, readFileSync, unlinkSync, writev } from 'node:fs';
 import { RemusterError } from '../../base/errors.ts';

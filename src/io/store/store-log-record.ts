@@ -2,7 +2,7 @@
  * Layout of one log record: length, CRC-32, sequence number, payload, padding. Sequence numbers never repeat, which
  * identifies records of an earlier use of the file. Knows no files.
  *
- *   record = length of the payload (4) | CRC-32 of what follows (4) | number (8) | payload | zeros up to a multiple of 8
+ *   record = payload length (4) | CRC-32 of the rest (4) | number (8) | payload | zeros up to a multiple of 8
  */
 import { crc32 } from 'node:zlib';
 

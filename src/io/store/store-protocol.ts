@@ -151,7 +151,10 @@ function visitRow(packed: Buffer, at: number, prefix: string, visit: VisitRow): 
   return isTombstone ? keyEnd : keyEnd + valueBytes;
 }
 
-/** Value of the row at offset `at`. Shares the memory of `packed`; a Uint8Array, because `slice` of a Buffer does not copy. */
+/**
+ * Value of the row at offset `at`. Shares the memory of `packed`; a Uint8Array, because `slice` of a Buffer does not
+ * copy.
+ */
 export function valueAt(packed: Buffer, at: number): Uint8Array | null {
   const from = at + rowHeaderBytes + readUint32(packed, at);
   const valueBytes = readUint32(packed, at + 4);

@@ -1,4 +1,6 @@
-/** The whole transport on real sockets: crossing dials, idle and broken connections, rotation of secrets, backpressure. */
+/**
+ * The whole transport on real sockets: crossing dials, idle and broken connections, rotation of secrets, backpressure.
+ */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';

@@ -1,4 +1,6 @@
-/** Hostile bytes on connections: rejected with a counter per reason, without a reply and without harm to other peers. */
+/**
+ * Hostile bytes on connections: rejected with a counter per reason, without a reply and without harm to other peers.
+ */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';

@@ -30,7 +30,9 @@ export class PeerConnections {
     return this.#byId.has(id);
   }
 
-  /** Returns the connections that the new one replaces: same generation to retire, older to close. Throws RejectedError. */
+  /**
+   * Returns the connections that the new one replaces: same generation to retire, older to close. Throws RejectedError.
+   */
   add(connection: SealedConnection): { retire: SealedConnection[]; close: SealedConnection[] } {
     const { id, generation } = connection.mux.peer;
     const all = [...(this.#byId.get(id) ?? []), ...(this.#auxiliary.get(id) ?? [])];

@@ -4,9 +4,9 @@
  *
  *   hello -> greeting -> open -> closed         open within `handshakeMs`
  *
- * Everything queued within one turn of the event loop is sent in as few frames as possible: the flush happens at the end
- * of a read, or else at the end of the turn. While the socket is full no frame is sealed, so a small message waits for
- * at most one frame and the bytes that the kernel already has.
+ * Everything queued within one turn of the event loop is sent in as few frames as possible: the flush happens at the
+ * end of a read, or else at the end of the turn. While the socket is full no frame is sealed, so a small message waits
+ * for at most one frame and the bytes that the kernel already has.
  */
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';

@@ -15,7 +15,8 @@ test('a greeting with another wire format is rejected with both numbers and what
   greeting.writeUInt16BE(wireFormat + 1, 0);
   const error = errorOf(() => readGreeting(greeting.subarray(0, 2)));
   assert.equal(rejectionReasonOf(error), 'version');
-  const expected = `INCOMPATIBLE_VERSION: it speaks wire format ${wireFormat + 1} and this node ${wireFormat}: run one version`;
+  const numbers = `it speaks wire format ${wireFormat + 1} and this node ${wireFormat}`;
+  const expected = `INCOMPATIBLE_VERSION: ${numbers}: run one version`;
   assert.equal(detailOf(error)?.slice(0, expected.length), expected);
 });
 

@@ -107,8 +107,8 @@ export function readGreeting(plain: Uint8Array): Required<Greeting> {
   const reader = new ByteReader(plain);
   const format = reader.u16();
   if (format !== wireFormat) {
-    const text = `it speaks wire format ${format} and this node ${wireFormat}: run one version on all nodes and clients`;
-    throw new RemusterError('INCOMPATIBLE_VERSION', text);
+    const text = `it speaks wire format ${format} and this node ${wireFormat}`;
+    throw new RemusterError('INCOMPATIBLE_VERSION', `${text}: run one version on all nodes and clients`);
   }
   const identity = readIdentity(reader);
   if (identity.roles.length === 0) throw new RemusterError('MALFORMED', 'an identity without a role');

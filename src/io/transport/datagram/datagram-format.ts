@@ -1,7 +1,8 @@
 /**
  * Layout of a sealed datagram. The public header is authenticated.
  *
- *   version u8 | cluster tag u32 | key id u32 | recipient tag u32 | sender id 16 | generation u48 | salt 16 | counter u48
+ *   version u8 | cluster tag u32 | key id u32 | recipient tag u32
+ *   sender id 16 | generation u48 | salt 16 | counter u48
  *   sealed: kind u8 | length u16 | body | padding
  *
  * Padding makes the shortest datagram as long as a challenge: a reply to an unproven sender is never larger than its

@@ -1,5 +1,6 @@
 /**
- * The bytes that wait to be sealed, and their order. A small message never waits for more than one chunk of a large one.
+ * The bytes that wait to be sealed, and their order. A small message never waits for more than one chunk of a large
+ * one.
  *
  *   push -> | block | block |  \
  *                               frame = one block of small segments, then one chunk

@@ -1,6 +1,6 @@
 /**
- * One end of a byte stream: credit, unsent bytes, closed directions. Buffers at most one window, because a write without
- * credit is refused.
+ * One end of a byte stream: credit, unsent bytes, closed directions. Buffers at most one window, because a write
+ * without credit is refused.
  */
 import { RemusterError, success, type Outcome } from '../../../base/errors.ts';
 import type { ByteStream, ByteStreamEvents } from '../../../base/ports.ts';
