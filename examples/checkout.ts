@@ -1,6 +1,6 @@
 /**
- * A load test of a shop: users look at the page and buy, again and again. `npm start` runs it against a target of its
- * own; anywhere else say which:
+ * A load test of a shop: users browse and buy in a loop. `npm start` runs it against a sample target; elsewhere name
+ * the target:
  *
  *   remuster run examples/checkout.ts --env TARGET=http://127.0.0.1:8080 --vus 200 --duration 1m --out report.html
  */
@@ -17,20 +17,20 @@ export default workflow('checkout', {
 
   setup: async (ctx) => {
     const base = ctx.env['TARGET'];
-    if (base === undefined) throw new Error('say which shop: --env TARGET=http://host:port');
+    if (base === undefined) throw new Error('no target: add --env TARGET=http://host:port');
     const page = await ctx.http.get(`${base}/`);
-    if (page.status !== 200) throw new Error(`the shop is closed: status ${page.status}`);
+    if (page.status !== 200) throw new Error(`the shop replies with status ${page.status}`);
     return { base };
   },
 
   steps: {
     browse: async (ctx) => {
       const page = await ctx.http.get(`${ctx.data.base}/`);
-      ctx.check(page, { 'the page is there': ({ status }) => status === 200 });
+      ctx.check(page, { 'the page loads': ({ status }) => status === 200 });
     },
     buy: async (ctx) => {
-      const bought = await ctx.http.post(`${ctx.data.base}/buy`, { json: { n: 1 } });
-      if (ctx.check(bought, ({ status }) => status === 200, 'it was sold')) ctx.metrics.count('sold');
+      const order = await ctx.http.post(`${ctx.data.base}/buy`, { json: { n: 1 } });
+      if (ctx.check(order, ({ status }) => status === 200, 'the order is accepted')) ctx.metrics.count('sold');
     },
   },
 

@@ -1,5 +1,5 @@
 /**
- * Looks for a password by its hash, on all cores that there are: the first share that finds it ends all the others.
+ * Searches a password by its hash on several cores: the first item that finds it ends the others.
  *
  *   remuster run examples/password.ts --cores 4 --env HASH=$(printf '%s' zoo | sha1sum | cut -c1-40)
  */
@@ -7,21 +7,21 @@ import { createHash } from 'node:crypto';
 import { workflow } from 'remuster';
 
 const letters = Array.from({ length: 26 }, (_, i) => String.fromCodePoint(97 + i));
-/** Each item is the first two letters; `each` tries all words of up to four letters that begin so. */
-const beginnings = letters.flatMap((a) => ['', ...letters].map((b) => a + b));
+/** An item is a prefix of one or two letters; `each` tries all words of up to four letters with that prefix. */
+const prefixes = letters.flatMap((a) => ['', ...letters].map((b) => a + b));
 
 export default workflow('password', {
   cores: 2,
   first: true,
-  items: beginnings,
+  items: prefixes,
   setup: (ctx) => ({ hash: ctx.env['HASH'] ?? sha1('mist') }),
-  each: (beginning, ctx) => wordsFrom(beginning).find((word) => sha1(word) === ctx.data.hash),
+  each: (prefix, ctx) => wordsWith(prefix).find((word) => sha1(word) === ctx.data.hash),
 });
 
-function wordsFrom(beginning: string): string[] {
-  if (beginning.length < 2) return [beginning];
-  const three = letters.map((letter) => beginning + letter);
-  return [beginning, ...three, ...three.flatMap((word) => letters.map((letter) => word + letter))];
+function wordsWith(prefix: string): string[] {
+  if (prefix.length < 2) return [prefix];
+  const three = letters.map((letter) => prefix + letter);
+  return [prefix, ...three, ...three.flatMap((word) => letters.map((letter) => word + letter))];
 }
 
 function sha1(text: string): string {

@@ -1,6 +1,6 @@
 /**
- * A batch job: a function for each of many items, on several cores. Here each item is a small picture that is made half
- * as large; what `each` gives is kept as the result, in the order of the items.
+ * A batch job: a function runs for each of many items, on several cores. Here each item is a small picture that is
+ * halved in size. The value of `each` is the result of the item; results keep the order of the items.
  *
  *   remuster run examples/resize.ts --cores 4 --set items=2000 --out results.json
  */
@@ -8,7 +8,7 @@ import { workflow } from 'remuster';
 
 const size = 64;
 
-/** Grey values, the same for the same number. */
+/** Grey values that depend on the seed only. */
 function picture(seed: number): Uint8Array {
   const pixels = new Uint8Array(size * size);
   for (let i = 0; i < pixels.length; i++) pixels[i] = (i * 31 + seed * 17) % 256;
@@ -21,7 +21,7 @@ function halved(pixels: Uint8Array): Uint8Array {
   for (let y = 0; y < half; y++) {
     for (let x = 0; x < half; x++) {
       const at = y * 2 * size + x * 2;
-      const sum = [at, at + 1, at + size, at + size + 1].reduce((total, place) => total + (pixels[place] ?? 0), 0);
+      const sum = [at, at + 1, at + size, at + size + 1].reduce((total, index) => total + (pixels[index] ?? 0), 0);
       small[y * half + x] = Math.round(sum / 4);
     }
   }

@@ -1,6 +1,6 @@
 /**
- * The sum of the numbers from 1 to N, by many cores: each adds up a share, and the last workflow adds up the shares. Kill
- * a worker while it runs: the sum stays right.
+ * The sum of the numbers from 1 to 100,000 on several cores: each item adds up a share, and the second workflow adds up
+ * the shares. Kill a worker while it runs: the sum stays correct.
  *
  *   remuster run examples/sum.ts
  */

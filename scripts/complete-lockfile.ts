@@ -1,7 +1,7 @@
 /**
  * `node scripts/complete-lockfile.ts`, after a change of dependencies: adds the packages of other platforms that npm
- * leaves out of package-lock.json, since `npm ci` refuses the file without them. Without a checksum, because only the
- * registry has it.
+ * leaves out of package-lock.json, because `npm ci` refuses the file without them. They have no checksum, which only
+ * the registry knows.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -15,13 +15,13 @@ const file = resolve(import.meta.dirname, '../package-lock.json');
 const lock = JSON.parse(readFileSync(file, 'utf8')) as Lockfile;
 const missing = missingFromLockfile(lock);
 for (const { name, version, dev } of missing) {
-  const words = name.split(/[-/]/);
-  const system = words.find((word) => systems.includes(word));
-  const processor = words.find((word) => processors.includes(word));
+  const parts = name.split(/[-/]/);
+  const system = parts.find((part) => systems.includes(part));
+  const processor = parts.find((part) => processors.includes(part));
   const isWasm = processor === 'wasm32';
   if ((system === undefined && !isWasm) || processor === undefined)
-    throw new Error(`the platform of ${name} is not in its name`);
-  const libc = words.some((word) => word.startsWith('musl')) ? 'musl' : 'glibc';
+    throw new Error(`the name of the package ${name} contains no known platform: extend systems or processors`);
+  const libc = parts.some((part) => part.startsWith('musl')) ? 'musl' : 'glibc';
   lock.packages[`node_modules/${name}`] = {
     version,
     cpu: [processor],

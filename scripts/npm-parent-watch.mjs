@@ -1,7 +1,7 @@
-/** Ends an npm script when npm or its shell is gone, since npm does not forward SIGTERM. */
+/** Ends an npm script when npm or its shell has exited, because npm does not forward SIGTERM. */
 import { readFileSync } from 'node:fs';
 
-const lookMs = 250;
+const checkIntervalMs = 250;
 const ancestorsMax = 4;
 
 const lineage = [process.ppid];
@@ -10,15 +10,15 @@ while (!isNpm(lineage.at(-1)) && lineage.length < ancestorsMax) {
   if (parent === undefined || parent <= 1) break;
   lineage.push(parent);
 }
-// Without /proc, or when npm is further away, the parent alone has to do.
+// Without /proc, or if npm is not among the ancestors, only the parent is watched.
 if (!isNpm(lineage.at(-1))) lineage.length = 1;
 
-const look = setInterval(() => {
+const timer = setInterval(() => {
   const isBroken = lineage.some((pid, i) => pid !== (i === 0 ? process.ppid : parentOf(lineage[i - 1])));
   if (!isBroken) return;
-  clearInterval(look);
+  clearInterval(timer);
   process.kill(process.pid, 'SIGTERM');
-}, lookMs).unref();
+}, checkIntervalMs).unref();
 
 function parentOf(pid) {
   try {

@@ -1,8 +1,8 @@
 /**
- * What every npm script runs first: installs the locked dependencies once, then becomes the entry under the pinned
- * Node. Plain JavaScript, so that Node 20 can read it. `node scripts/setup.mjs ENTRY.ts [ARGUMENTS]`.
+ * The first step of every npm script: installs the locked dependencies once, then becomes the entry under the pinned
+ * Node. Plain JavaScript, because an old Node must be able to run it.
  *
- * Plain JavaScript on purpose: it is the one file that an old Node must be able to read.
+ *   node scripts/setup.mjs ENTRY.ts [ARGUMENTS]
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -21,7 +21,7 @@ const lockHash = createHash('sha256')
   .update(readFileSync(join(root, 'package-lock.json')))
   .digest('hex');
 
-/** The PATH without what npm put in front of it: those programs vanish while they are installed anew. */
+/** The PATH without the folders that npm has added: an installation deletes the programs in them. */
 const machinePath = (process.env['PATH'] ?? '')
   .split(delimiter)
   .filter((folder) => !/node_modules[\\/]\.bin$/.test(folder))
@@ -40,15 +40,16 @@ function isStamped() {
   return existsSync(stampFile) && existsSync(pinnedNode) && readFileSync(stampFile, 'utf8') === lockHash;
 }
 
-/** Only one process of this folder installs; the others wait and then find the work done. */
+/** Runs under the lock: processes that waited for it find the installation done. */
 async function install() {
   if (isStamped()) return;
   if (!isInstalled()) {
     const startedMs = Date.now();
-    console.error('Installing dependencies (only after a change of package-lock.json) ...');
+    console.error('Installing the dependencies of package-lock.json (once per change of that file) ...');
     const code = await runNpm(['ci', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error']);
     if (code !== 0 || !isInstalled()) {
-      console.error(`npm ci ended with code ${code} and left no usable installation.`);
+      const reason = code === 0 ? 'installed other versions than package-lock.json' : `failed with exit code ${code}`;
+      console.error(`npm ci ${reason}. Check the network and the npm registry, then run the command again.`);
       process.exit(1);
     }
     console.error(`Installed in ${Math.round((Date.now() - startedMs) / 1000)} s.`);
@@ -57,7 +58,7 @@ async function install() {
   writeFileSync(stampFile, lockHash);
 }
 
-/** So that `npx remuster` runs from source at once; npm would pack and install the project into a cache of its own. */
+/** Makes `npx remuster` run the sources. Otherwise npm would pack the project and install it into a cache. */
 function linkOwnCommand() {
   const link = join(modules, '.bin', 'remuster');
   if (windows || lstatSync(link, { throwIfNoEntry: false }) !== undefined) return;
@@ -65,7 +66,7 @@ function linkOwnCommand() {
   symlinkSync('../../bin/remuster.js', link);
 }
 
-/** True when somebody (npm install, say) already installed exactly what the lock file names. */
+/** True if exactly the locked versions are installed, for example by `npm install`. */
 function isInstalled() {
   const hiddenLockFile = join(modules, '.package-lock.json');
   if (!existsSync(hiddenLockFile) || !existsSync(pinnedNode)) return false;
@@ -79,25 +80,25 @@ function isInstalled() {
   return probe.stdout?.trim() === `v${wanted['node_modules/node'].version}`;
 }
 
-/** Quiet unless it fails: then everything npm said. */
+/** Prints the output of npm only if it fails. */
 function runNpm(args) {
   return new Promise((done) => {
     const env = { ...process.env, PATH: machinePath };
     const npm = spawn('npm', args, { cwd: root, env, shell: windows, stdio: ['ignore', 'pipe', 'pipe'] });
-    const said = [];
-    npm.stdout.on('data', (chunk) => said.push(chunk));
-    npm.stderr.on('data', (chunk) => said.push(chunk));
-    npm.on('error', (error) => said.push(Buffer.from(`npm cannot be started: ${error.message}\n`)));
+    const output = [];
+    npm.stdout.on('data', (chunk) => output.push(chunk));
+    npm.stderr.on('data', (chunk) => output.push(chunk));
+    npm.on('error', (error) => output.push(Buffer.from(`npm cannot be started: ${error.message}\n`)));
     npm.on('close', (code) => {
-      if (code !== 0) process.stderr.write(Buffer.concat(said));
+      if (code !== 0) process.stderr.write(Buffer.concat(output));
       done(code ?? 1);
     });
   });
 }
 
 /**
- * A listening local socket is the lock: the operating system lets exactly one process have it and takes it back when
- * that process dies, however it dies. Waiting is a connection that ends when the holder does.
+ * The lock is a listening local socket: the operating system gives it to one process and releases it when that process
+ * ends, however it ends. A waiting process connects to it; the connection ends with the holder.
  */
 async function withLock(work) {
   const waiters = new Set();
@@ -106,9 +107,9 @@ async function withLock(work) {
     socket.on('error', () => undefined);
     socket.on('close', () => waiters.delete(socket));
   });
-  for (let told = false; !(await listen(server)); told = true) {
-    if (!told) console.error('Another process installs the dependencies; waiting for it ...');
-    await holderGone();
+  for (let isWaiting = false; !(await listen(server)); isWaiting = true) {
+    if (!isWaiting) console.error('Waiting for another process that installs the dependencies ...');
+    await untilReleased();
   }
   await work();
   server.close();
@@ -122,44 +123,44 @@ function lockAddress() {
 }
 
 function listen(server) {
-  return new Promise((settle, fail) => {
-    const refused = (error) => (error.code === 'EADDRINUSE' ? settle(false) : fail(error));
-    server.once('error', refused);
+  return new Promise((resolveListen, reject) => {
+    const onError = (error) => (error.code === 'EADDRINUSE' ? resolveListen(false) : reject(error));
+    server.once('error', onError);
     server.listen(lockAddress(), () => {
-      server.off('error', refused);
-      settle(true);
+      server.off('error', onError);
+      resolveListen(true);
     });
   });
 }
 
-function holderGone() {
-  return new Promise((gone) => {
-    const line = connect(lockAddress());
-    line.on('error', (error) => {
-      // Outside Linux and Windows the socket is a file, which a holder that was killed leaves behind.
+function untilReleased() {
+  return new Promise((released) => {
+    const socket = connect(lockAddress());
+    socket.on('error', (error) => {
+      // Except on Linux and Windows the socket is a file, which a killed holder leaves behind.
       if (error.code === 'ECONNREFUSED' && existsSync(lockAddress())) unlinkSync(lockAddress());
     });
-    line.on('close', gone);
-    line.resume();
+    socket.on('close', released);
+    socket.resume();
   });
 }
 
 /**
- * Where Node can replace itself, there is no wrapper at all: process id, signals and exit code are those of the entry.
- * An old Node (the first run of a fresh clone) stays as a parent in the same process group and passes on what it gets.
+ * Replaces this process by the entry where Node supports it: process id, signals and exit code are those of the entry.
+ * An old Node (the first run of a fresh clone) stays as the parent, in the same process group, and forwards signals.
  */
 function becomeEntry(file, args) {
   const path = [join(modules, '.bin'), machinePath].join(delimiter);
   const env = { ...process.env, PATH: path };
   const fromNpm = process.env['npm_lifecycle_event'] !== undefined;
   const watch = new URL('npm-parent-watch.mjs', import.meta.url).href;
-  const words = [...(fromNpm ? ['--import', watch] : []), file, ...args];
-  if (typeof process.execve === 'function' && !windows) process.execve(pinnedNode, [pinnedNode, ...words], env);
+  const nodeArgs = [...(fromNpm ? ['--import', watch] : []), file, ...args];
+  if (typeof process.execve === 'function' && !windows) process.execve(pinnedNode, [pinnedNode, ...nodeArgs], env);
 
-  const child = spawn(pinnedNode, words, { env, stdio: 'inherit' });
+  const child = spawn(pinnedNode, nodeArgs, { env, stdio: 'inherit' });
   const onTerminal = [process.stdin, process.stdout, process.stderr].some((stream) => stream.isTTY);
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT']) {
-    // A terminal signals the whole group by itself; a second Ctrl-C from us would mean "at once" to the entry.
+    // A terminal signals the whole process group. A forwarded second SIGINT would make the entry stop at once.
     process.on(signal, () => {
       if (!onTerminal || signal === 'SIGTERM') child.kill(signal);
     });

@@ -1,4 +1,4 @@
-/** setup.mjs in a project of its own, with a pretended npm: who installs, how often, and what reaches the entry. */
+/** setup.mjs in a project of its own with a fake npm: installations, locking, arguments and signals. */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -24,7 +24,7 @@ function writeLock(version: string): void {
   writeFileSync(join(root, 'package-lock.json'), JSON.stringify({ packages }));
 }
 
-/** Installs what the lock says, notes that it did, and takes its time. */
+/** A fake npm that installs the locked versions after `before`, and counts the installations. */
 function writeNpm(before = 'sleep 0.3'): void {
   const npm = join(root, 'bin/npm');
   const lines = [
@@ -44,13 +44,13 @@ function installs(): number {
   return existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n').length : 0;
 }
 
-/** The flag takes from Node what Node 20 does not have, so that setup.mjs stays as a parent. */
+/** Removes from Node what Node 20 does not have, so that setup.mjs stays as the parent. */
 const likeNode20 = ['--import', 'data:text/javascript,delete process.execve'];
 
-const heard = new WeakMap<ChildProcess, string>();
+const outputs = new WeakMap<ChildProcess, string>();
 
-function listening(child: ChildProcess): ChildProcess {
-  child.stdout?.on('data', (chunk: Buffer) => heard.set(child, (heard.get(child) ?? '') + chunk.toString()));
+function withOutput(child: ChildProcess): ChildProcess {
+  child.stdout?.on('data', (chunk: Buffer) => outputs.set(child, (outputs.get(child) ?? '') + chunk.toString()));
   return child;
 }
 
@@ -59,14 +59,14 @@ function start(flags: readonly string[], ...args: string[]): ChildProcess {
     ...process.env,
     PATH: [join(root, 'bin'), dirname(process.execPath), process.env['PATH']].join(delimiter),
   };
-  return listening(
+  return withOutput(
     spawn(process.execPath, [...flags, join(root, 'scripts/setup.mjs'), ...args], { cwd: tmpdir(), env }),
   );
 }
 
-/** npm runs a script in a shell that waits for it; the entry is told the process id of that shell. */
+/** npm runs a script in a shell that waits for it; the entry gets the process id of that shell. */
 function startLikeNpm(flags: readonly string[]): ChildProcess {
-  const words = [
+  const command = [
     process.execPath,
     ...flags.map((flag) => `'${flag}'`),
     join(root, 'scripts/setup.mjs'),
@@ -76,39 +76,39 @@ function startLikeNpm(flags: readonly string[]): ChildProcess {
     process.title = 'npm start';
     const env = { ...process.env, npm_lifecycle_event: 'start' };
     const { spawn } = await import('node:child_process');
-    spawn('sh', ['-c', ${JSON.stringify(`${words.join(' ')}; true`)}], { stdio: 'inherit', env });`;
-  return listening(
+    spawn('sh', ['-c', ${JSON.stringify(`${command.join(' ')}; true`)}], { stdio: 'inherit', env });`;
+  return withOutput(
     spawn(process.execPath, ['--input-type=module', '--eval', npm], { stdio: ['ignore', 'pipe', 'inherit'] }),
   );
 }
 
-type End = { code: number | null; stdout: string; stderr: string };
+type ProcessResult = { code: number | null; stdout: string; stderr: string };
 
-function ended(child: ChildProcess): Promise<End> {
+function resultOf(child: ChildProcess): Promise<ProcessResult> {
   return new Promise((done) => {
-    const end: End = { code: null, stdout: '', stderr: '' };
-    child.stdout?.on('data', (chunk: Buffer) => (end.stdout += chunk.toString()));
-    child.stderr?.on('data', (chunk: Buffer) => (end.stderr += chunk.toString()));
-    child.on('close', (code) => done({ ...end, code }));
+    const result: ProcessResult = { code: null, stdout: '', stderr: '' };
+    child.stdout?.on('data', (chunk: Buffer) => (result.stdout += chunk.toString()));
+    child.stderr?.on('data', (chunk: Buffer) => (result.stderr += chunk.toString()));
+    child.on('close', (code) => done({ ...result, code }));
   });
 }
 
-/** Waits until the child's output matches; what it said before counts, too. */
-function said(child: ChildProcess, pattern: RegExp): Promise<RegExpExecArray> {
-  return new Promise((found, missed) => {
-    const look = (): void => {
-      const match = pattern.exec(heard.get(child) ?? '');
-      if (match !== null) found(match);
+/** Waits until the output of the child matches, earlier output included. */
+function untilOutput(child: ChildProcess, pattern: RegExp): Promise<RegExpExecArray> {
+  return new Promise((resolve, reject) => {
+    const check = (): void => {
+      const match = pattern.exec(outputs.get(child) ?? '');
+      if (match !== null) resolve(match);
     };
-    child.stdout?.on('data', look);
-    child.stdout?.on('close', () => missed(new Error(`ended without saying ${String(pattern)}`)));
-    look();
+    child.stdout?.on('data', check);
+    child.stdout?.on('close', () => reject(new Error(`no output matches ${String(pattern)}`)));
+    check();
   });
 }
 
 describe('setup.mjs', () => {
-  it('installs once for many that start together, and passes arguments and exit code on', async () => {
-    const runs = [1, 2, 3].map((n) => ended(start([], 'entry.mjs', `argument ${n}`, '--flag')));
+  it('installs once for concurrent starts, and forwards arguments and exit code', async () => {
+    const runs = [1, 2, 3].map((n) => resultOf(start([], 'entry.mjs', `argument ${n}`, '--flag')));
     for (const [index, end] of (await Promise.all(runs)).entries()) {
       assert.equal(end.code, 7, end.stderr);
       assert.deepEqual(JSON.parse(end.stdout), [`argument ${index + 1}`, '--flag']);
@@ -119,44 +119,44 @@ describe('setup.mjs', () => {
   it('installs again after a change of the lock file, and only then', async () => {
     for (const version of ['1.0.0', '1.0.0', '2.0.0']) {
       writeLock(version);
-      assert.equal((await ended(start([], 'entry.mjs'))).code, 7);
+      assert.equal((await resultOf(start([], 'entry.mjs'))).code, 7);
     }
     assert.equal(installs(), 2);
   });
 
-  it('takes what somebody else has installed', async () => {
-    assert.equal((await ended(start([], 'entry.mjs'))).code, 7);
+  it('uses an installation with the locked versions', async () => {
+    assert.equal((await resultOf(start([], 'entry.mjs'))).code, 7);
     rmSync(join(root, 'node_modules/.remuster-setup'));
-    assert.equal((await ended(start([], 'entry.mjs'))).code, 7);
+    assert.equal((await resultOf(start([], 'entry.mjs'))).code, 7);
     assert.equal(installs(), 1);
   });
 
-  it('repeats what npm said when npm fails, and tries again the next time', async () => {
+  it('prints the output of npm when npm fails, and retries at the next start', async () => {
     writeNpm('echo "no such registry" >&2; exit 5');
-    const failed = await ended(start([], 'entry.mjs'));
+    const failed = await resultOf(start([], 'entry.mjs'));
     assert.equal(failed.code, 1);
     assert.match(failed.stderr, /no such registry/);
     writeNpm();
-    assert.equal((await ended(start([], 'entry.mjs'))).code, 7);
+    assert.equal((await resultOf(start([], 'entry.mjs'))).code, 7);
   });
 
-  it('lets the next one install when the first is killed', async () => {
+  it('releases the lock when its holder is killed', async () => {
     writeNpm('exec sleep 1');
     const first = start([], 'entry.mjs');
-    const firstEnd = ended(first);
+    const firstResult = resultOf(first);
     while (installs() === 0) await new Promise((turn) => setTimeout(turn, 20));
     writeNpm();
     first.kill('SIGKILL');
-    await firstEnd;
-    assert.equal((await ended(start([], 'entry.mjs'))).code, 7);
+    await firstResult;
+    assert.equal((await resultOf(start([], 'entry.mjs'))).code, 7);
     assert.equal(installs(), 2);
   });
 
   for (const [name, flags] of [
-    ['becoming the entry', []],
-    ['staying as its parent', likeNode20],
+    ['when it becomes the entry', []],
+    ['when it stays as the parent', likeNode20],
   ] as const) {
-    it(`hands each signal on once and waits for the entry, ${name}`, async () => {
+    it(`delivers each signal once and waits for the entry ${name}`, async () => {
       const waiting = `
         let count = 0;
         process.on('SIGINT', () => { count += 1; setTimeout(() => process.exit(10 + count), 200); });
@@ -170,16 +170,16 @@ describe('setup.mjs', () => {
       ] as const) {
         const child = start(flags, 'entry.mjs');
         const exited = new Promise((done) => child.on('exit', done));
-        await said(child, /up/);
+        await untilOutput(child, /up/);
         child.kill(signal);
         assert.equal(await exited, code);
       }
     });
   }
 
-  it('ends as the entry did when a signal killed it', async () => {
+  it('exits with 128 plus the signal that killed the entry', async () => {
     writeFileSync(join(root, 'entry.mjs'), "process.kill(process.pid, 'SIGKILL'); setInterval(() => {}, 1000);");
-    assert.equal((await ended(start(likeNode20, 'entry.mjs'))).code, 137);
+    assert.equal((await resultOf(start(likeNode20, 'entry.mjs'))).code, 137);
   });
 
   for (const [victim, flags] of [
@@ -188,25 +188,26 @@ describe('setup.mjs', () => {
     ['npm', likeNode20],
     ['shell', likeNode20],
   ] as const) {
-    it(`asks the entry to stop when its ${victim} is killed${flags.length > 0 ? ', under an old Node' : ''}`, async () => {
-      assert.equal((await ended(start([], 'entry.mjs'))).code, 7);
+    const node = flags.length > 0 ? 'under an old Node' : 'under a new Node';
+    it(`sends SIGTERM to the entry when its ${victim} is killed, ${node}`, async () => {
+      assert.equal((await resultOf(start([], 'entry.mjs'))).code, 7);
       const entry = `
-        process.on('SIGTERM', () => { console.log('asked to stop'); process.exit(0); });
+        process.on('SIGTERM', () => { console.log('SIGTERM'); process.exit(0); });
         setInterval(() => {}, 1000);
         console.log('up ' + process.argv[2]);`;
       writeFileSync(join(root, 'entry.mjs'), entry);
       const child = startLikeNpm(flags);
       try {
-        const [, shell] = await said(child, /up (\d+)/);
+        const [, shell] = await untilOutput(child, /up (\d+)/);
         process.kill(victim === 'npm' ? (child.pid as number) : Number(shell), 'SIGKILL');
-        await said(child, /asked to stop/);
+        await untilOutput(child, /SIGTERM/);
       } finally {
         child.kill('SIGKILL');
       }
     });
   }
 
-  it('refuses to run nothing', async () => {
-    assert.equal((await ended(start([]))).code, 2);
+  it('exits with 2 without an entry', async () => {
+    assert.equal((await resultOf(start([]))).code, 2);
   });
 });

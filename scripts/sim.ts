@@ -1,7 +1,8 @@
 /**
- * `npm run sim -- [--scenario FILE] [--seed N | --seeds N] [--minutes N] [--experiment NAME] [-o json]`: runs simulated
- * clusters over seeds; exits with 1 on a violated property. With `--experiment` it measures instead, prints a table,
- * and exits with 1 on a missed goal.
+ * Runs simulated clusters over seeds; exits with 1 if a property is violated. With `--experiment` it measures instead,
+ * prints a table, and exits with 1 if a goal is missed.
+ *
+ *   npm run sim -- [--scenario FILE] [--seed N | --seeds N] [--minutes N] [--experiment NAME] [-o json]
  */
 import { randomInt } from 'node:crypto';
 import { globSync, readFileSync } from 'node:fs';
@@ -42,7 +43,7 @@ async function campaign(seed: number | undefined): Promise<boolean> {
   const minutes = whole('--minutes', flags.minutes);
   const seeds =
     whole('--seeds', flags.seeds) ?? (seed !== undefined ? 1 : minutes === undefined ? seedsDefault : seedsMax);
-  // With a time limit every run explores new seeds; without one it is the same check each time.
+  // With a time limit each run explores new seeds; without one it is a repeatable check.
   const firstSeed = seed ?? (minutes === undefined ? 1 : randomInt(seedsMax));
   const result = await runCampaign({
     scenarios: chosenScenarios(),
@@ -68,7 +69,7 @@ function experiment(name: string, seed: number): boolean {
   return report.goals.every(({ met }) => met);
 }
 
-/** What is left after a garbage collection, which Node.js only offers behind a flag. */
+/** The heap after a garbage collection, which Node offers only behind a flag. */
 function heapBytes(): number {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
@@ -109,9 +110,10 @@ function usage(text: string): never {
 
 function summary(result: CampaignResult, firstSeed: number): string {
   const { seedsRun, failures, virtualMs, realMs, speed, rare } = result;
-  const times = `${(virtualMs / 1_000).toFixed(0)} virtual s in ${(realMs / 1_000).toFixed(1)} s, ${speed.toFixed(0)}x real time`;
+  const virtual = `${(virtualMs / 1_000).toFixed(0)} virtual s in ${(realMs / 1_000).toFixed(1)} s`;
+  const counts = `${seedsRun - failures.length} passed, ${failures.length} failed`;
   return [
-    `${seedsRun} runs from seed ${firstSeed} on: ${seedsRun - failures.length} passed, ${failures.length} failed (${times})`,
+    `${seedsRun} runs from seed ${firstSeed} on: ${counts} (${virtual}, ${speed.toFixed(0)}x real time)`,
     ...failures.map((failure) => `replay: ${failure.replay}`),
     `rare points never reached: ${rare.neverFired.length === 0 ? 'none' : rare.neverFired.join(', ')}`,
   ].join('\n');

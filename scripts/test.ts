@@ -5,13 +5,11 @@
  *   npm test                    the fast tier
  *   npm run test:long           the long tier
  *   npm test -- lint            only the stages and test files whose name contains "lint", of both tiers
- *   npm test -- src/io kv       the same, for several words
+ *   npm test -- src/io kv       the same with several filters
  */
-import { globSync, readFileSync } from 'node:fs';
+import { globSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { join, posix } from 'node:path';
 
-import { importsOf } from '../test/support/rules/dependencies.ts';
 import { checks } from './testing/checks.ts';
 import { type StageFailure, projectRoot, type Stage, type StageReport } from './testing/stage.ts';
 import { isProcessTest, type Tier, tierOf } from './testing/tiers.ts';
@@ -19,36 +17,24 @@ import { debianStage } from './testing/debian-stage.ts';
 import { type TestFileReport, killRunningTests, runTestFiles } from './testing/test-files.ts';
 
 const tier: Tier = process.argv[2] === '--long' ? 'long' : 'fast';
-const words = process.argv.slice(tier === 'long' ? 3 : 2);
-const isWanted = (name: string): boolean => words.some((word) => name.includes(word));
-const isInRun = (file: string): boolean => (words.length === 0 ? tierOf(file) === tier : isWanted(file));
-const slowestShown = 10;
+const filters = process.argv.slice(tier === 'long' ? 3 : 2);
+const isSelected = (name: string): boolean => filters.some((filter) => name.includes(filter));
+const isInRun = (file: string): boolean => (filters.length === 0 ? tierOf(file) === tier : isSelected(file));
+const slowestPrinted = 10;
 
-const candidates = globSync(['src/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts'], { cwd: projectRoot })
+const testFiles = globSync(['src/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts'], { cwd: projectRoot })
   .map((file) => file.replaceAll('\\', '/'))
+  .filter((file) => isInRun(file))
   .toSorted();
-
-/** What tests share has the same ending, which keeps it out of the build: others import it, and it declares no test. */
-function sharedFiles(): ReadonlySet<string> {
-  const texts = new Map(candidates.map((file) => [file, readFileSync(join(projectRoot, file), 'utf8')]));
-  const imported = new Set<string>();
-  for (const [file, text] of texts) {
-    for (const specifier of importsOf(text)) imported.add(posix.join(posix.dirname(file), specifier));
-  }
-  return new Set(candidates.filter((file) => imported.has(file) && !/\b(?:test|it)\(/.test(texts.get(file) ?? '')));
-}
-
-const shared = sharedFiles();
-const testFiles = candidates.filter((file) => isInRun(file) && !shared.has(file));
 
 const limits = { fileTimeoutMs: 480_000, testTimeoutMs: 240_000 };
 
 /**
- * A shared machine may stand still for seconds, and tests of real processes have deadlines. So a file that failed runs
- * once more, alone, and what it says then counts; the first failure is printed all the same, as unsteady. When more
- * files than this failed, it is not the machine.
+ * A shared machine may stall for seconds, and tests of real processes have deadlines. So a failed file runs a second
+ * time, alone, and that result counts; the first failure is still printed, as unsteady. If more files than this fail,
+ * the machine is not the reason.
  */
-const secondTriesMax = 4;
+const retriedFilesMax = 4;
 const unsteady: StageFailure[] = [];
 const measured: TestFileReport[] = [];
 
@@ -57,15 +43,15 @@ async function runTests(
   { concurrency }: { readonly concurrency: number },
 ): Promise<StageReport> {
   const reports = new Map<string, TestFileReport>();
-  const ended = (report: TestFileReport): void => {
+  const onReport = (report: TestFileReport): void => {
     reports.set(report.file, report);
     printFile(report);
   };
-  await runTestFiles(files, { ...limits, concurrency, ended });
+  await runTestFiles(files, { ...limits, concurrency, onReport });
   const failed = [...reports.values()].filter((report) => report.failures.length > 0);
-  if (failed.length <= secondTriesMax) {
+  if (failed.length <= retriedFilesMax) {
     for (const first of failed) {
-      await runTestFiles([first.file], { ...limits, concurrency: 1, ended });
+      await runTestFiles([first.file], { ...limits, concurrency: 1, onReport });
       if (reports.get(first.file)?.failures.length === 0) unsteady.push(...first.failures);
     }
   }
@@ -75,7 +61,7 @@ async function runTests(
   const skipped = sum(all, (report) => report.skipped);
   const failures = all.flatMap((report) => report.failures);
   const tests = `${passed + failures.length} tests in ${all.length} files`;
-  return { looked: skipped === 0 ? tests : `${tests}, ${skipped} skipped`, passed, failures };
+  return { checked: skipped === 0 ? tests : `${tests}, ${skipped} skipped`, passed, failures };
 }
 
 function printFile({ file, passed, notes, elapsedMs, failures }: TestFileReport): void {
@@ -85,7 +71,7 @@ function printFile({ file, passed, notes, elapsedMs, failures }: TestFileReport)
 }
 
 function printSlowest(): void {
-  const slowest = measured.toSorted((a, b) => b.elapsedMs - a.elapsedMs).slice(0, slowestShown);
+  const slowest = measured.toSorted((a, b) => b.elapsedMs - a.elapsedMs).slice(0, slowestPrinted);
   console.log('slowest files:');
   for (const { file, elapsedMs } of slowest) console.log(`  ${file.padEnd(54)} ${seconds(elapsedMs)}`);
 }
@@ -102,9 +88,8 @@ async function runStage(stage: Stage): Promise<StageReport> {
   const startedMs = performance.now();
   const report = await stage.run();
   const verdict = report.failures.length === 0 ? 'ok' : 'FAILED';
-  console.log(
-    `${stage.name.padEnd(10)} ${verdict.padEnd(7)} ${report.looked.padEnd(60)} ${seconds(performance.now() - startedMs)}`,
-  );
+  const time = seconds(performance.now() - startedMs);
+  console.log(`${stage.name.padEnd(10)} ${verdict.padEnd(7)} ${report.checked.padEnd(60)} ${time}`);
   return report;
 }
 
@@ -123,26 +108,28 @@ for (const [signal, code] of [
   });
 }
 
-/** Tests that start clusters of real processes need the machine for themselves; the others run side by side. */
+/**
+ * Tests with clusters of real processes run alone, because they need the whole machine; the others run concurrently.
+ */
 const testStages: readonly Stage[] = [
   { name: 'tests', files: testFiles.filter((file) => !isProcessTest(file)), concurrency: availableParallelism() },
   { name: 'processes', files: testFiles.filter(isProcessTest), concurrency: 1 },
 ]
   .filter(({ files }) => files.length > 0)
   .map(({ name, files, concurrency }) => ({ name, run: () => runTests(files, { concurrency }) }));
-const checksOfRun = words.length > 0 ? checks.filter(({ name }) => isWanted(name)) : tier === 'fast' ? checks : [];
+const checksOfRun = filters.length > 0 ? checks.filter(({ name }) => isSelected(name)) : tier === 'fast' ? checks : [];
 
-if (words.length === 0) await runStage(debianStage);
+if (filters.length === 0) await runStage(debianStage);
 const startedMs = performance.now();
 const reports: StageReport[] = [];
 for (const stage of [...checksOfRun, ...testStages]) reports.push(await runStage(stage));
-if (measured.length > slowestShown) printSlowest();
-if (words.length === 0 && testFiles.length === 0) throw new Error('there is no test file');
+if (measured.length > slowestPrinted) printSlowest();
+if (filters.length === 0 && testFiles.length === 0) throw new Error('no test file was found');
 
 const failures = reports.flatMap((report) => report.failures);
 for (const { title, text } of unsteady) printFailure({ title: `unsteady, passed alone: ${title}`, text }, -1);
 for (const [index, failure] of failures.entries()) printFailure(failure, index);
 const passed = sum(reports, (report) => report.passed);
-console.log(`\nwithout the installation of packages:${seconds(performance.now() - startedMs)}`);
+console.log(`\ntime without the installation of packages:${seconds(performance.now() - startedMs)}`);
 console.log(`\n${passed} passed, ${failures.length} failed`);
 process.exitCode = failures.length === 0 && passed > 0 ? 0 : 1;

@@ -1,4 +1,4 @@
-/** `npm run docs`: writes docs/reference from its tables; `--check` compares only. */
+/** `npm run docs`: generates docs/reference from the tables of the code; `--check` only compares. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 
@@ -21,7 +21,7 @@ for (const [name, text] of Object.entries(pages)) {
   if (existsSync(file) && readFileSync(file, 'utf8') === text) continue;
   stale += 1;
   if (checkOnly) {
-    console.error(`docs/reference/${name} is not what its table says: run npm run docs and read the difference`);
+    console.error(`docs/reference/${name} is stale: run npm run docs and read the difference`);
   } else {
     mkdirSync(folder, { recursive: true });
     writeFileSync(file, text);

@@ -1,4 +1,4 @@
-/** The option and error pages as text. Pure. */
+/** The pages of options and errors, from their tables. Pure. */
 import { type ErrorRow, errorTable } from '../../src/base/error-table.ts';
 import { optionNames } from '../../src/node/options/options.ts';
 import {
@@ -17,13 +17,15 @@ export function optionsPage(): string {
   return `${[
     generated,
     '# Options of a node',
-    'A flag beats the environment, which beats the options file (`remuster.config.ts`, `.yaml` or `.json`), which beats the default. ' +
-      'In the file, options have the names used here. Durations are written as `500ms`, `5s`, `2m`, `1h` or plain milliseconds. ' +
-      '`remuster config show --sources` tells which value comes from where.',
-    'Secrets are never taken from the command line, which other users of the machine can read: their flag names a file, and so does the variable with `_FILE` at its end.',
+    'A flag overrides the environment, which overrides the options file (`remuster.config.ts`, `.yaml` or\n' +
+      '`.json`), which overrides the default. In the file, options have the names used here. Durations are\n' +
+      'written as `500ms`, `5s`, `2m`, `1h` or plain milliseconds. `remuster config show --sources` shows the\n' +
+      'source of each value.',
+    'A secret is never read from the command line, which other users of the machine can see: its flag names\n' +
+      'a file, and so does the variable that ends in `_FILE`.',
     '| option | flag | variable | value | default | |',
     ...['|---|---|---|---|---|---|', ...optionNames.map(optionLine)],
-    '## What must hold between options',
+    '## Relations between options',
     ...optionRelations.map((relation) => `- ${relation.sentence}`),
     '## Defaults by profile',
     `| option | ${profiles.join(' | ')} |`,
@@ -41,18 +43,18 @@ export function errorsPage(): string {
   return `${[
     generated,
     '# Error codes',
-    'Every error that a user or another node can see has one of these codes. `remuster explain CODE` shows the same text. ' +
-      '"Did anything happen" is a promise when it says no; maybe means: look, or resend with the same call id. An error ' +
-      'itself can know more than its code: its field `stateChanged` counts.',
+    'Every error that a user or another node can see has one of these codes. `remuster explain CODE` shows\n' +
+      'the same text. "Did anything happen: no" is a guarantee; after "maybe", check the state or resend with\n' +
+      'the same call id. The field `stateChanged` of an error overrides that of its code.',
     ...codes,
   ].join('\n\n')}\n`;
 }
 
-/** Rows of a table and items of a list stand close together, everything else a line apart. */
+/** No empty line between rows of a table and between items of a list. */
 function gapBetween(text: string, part: string): string {
   const last = text.slice(text.lastIndexOf('\n') + 1);
-  const together = ['|', '- '].some((mark) => last.startsWith(mark) && part.startsWith(mark));
-  return together ? '\n' : '\n\n';
+  const isContinued = ['|', '- '].some((mark) => last.startsWith(mark) && part.startsWith(mark));
+  return isContinued ? '\n' : '\n\n';
 }
 
 function optionLine(option: OptionName): string {

@@ -6,7 +6,7 @@ import { protocolPage } from './protocol-page.ts';
 
 const page = protocolPage();
 
-test('the page has a section with tag, carrier, senders, limit and every field for each message', () => {
+test('the protocol page has a section with tag, carrier, senders, limit and fields of each message', () => {
   for (const { kind, tag, from, codec } of catalogue) {
     const section = page.split(`\n### ${kind}\n`)[1]?.split('\n### ')[0] ?? '';
     assert.match(section, new RegExp(`Tag ${tag}, over .*, from ${from.join(', ')}, at most [\\d,]+ bytes\\.`));
@@ -15,7 +15,7 @@ test('the page has a section with tag, carrier, senders, limit and every field f
   }
 });
 
-test('every link to a section of the page leads somewhere', () => {
+test('every link inside the protocol page has a target', () => {
   const sections = new Set([...page.matchAll(/^#+ (.*)$/gm)].map(([, title]) => title?.toLowerCase()));
   const links = [...page.matchAll(/\]\(#([^)]*)\)/g)].map(([, target]) => target);
   assert.ok(links.length > catalogue.length);

@@ -1,6 +1,6 @@
 /**
- * `npm run fuzz -- [--iterations N] [--seed TEXT] [--target NAME]`: the long fuzz run. Exits with 1 and the input when
- * a decoder misbehaves. `npm test` runs a short one.
+ * `npm run prove fuzz -- [--iterations N] [--seed TEXT] [--target NAME]`: the long fuzz run. Exits with 1 and prints
+ * the input when a decoder misbehaves. `npm test` has a short one.
  */
 import { parseArgs } from 'node:util';
 import { type FuzzReport, fuzz } from '../../test/support/fuzz/fuzzer.ts';
@@ -32,7 +32,6 @@ function print(report: FuzzReport): void {
     console.log(`  ${String(count).padStart(10)}  ${reason}`);
   }
   const grownMiB = (grownBytesMax / 2 ** 20).toFixed(1);
-  console.log(
-    `  slowest ${slowestMs.toFixed(2)} ms of CPU (${slowestBytes} bytes), memory at most ${grownMiB} MiB above the start`,
-  );
+  const slowest = `slowest input ${slowestMs.toFixed(2)} ms of CPU time (${slowestBytes} bytes)`;
+  console.log(`  ${slowest}, memory at most ${grownMiB} MiB above the start`);
 }

@@ -1,7 +1,9 @@
 /**
- * `node scripts/proofs/mutations.ts [--seeds 200] [--mutant NAME] [--record]`: do the simulated groups find deliberate bugs?
- * Searches the seeds that catch each mutant, from seed 1 on; `--record` stores them for `npm test`. Exits with 1 if one
- * is not caught by a property that its entry names.
+ * Mutation test of the simulator: searches for each mutant (a deliberate bug) the first seed whose run catches it.
+ * `--record` stores the seeds for `npm test`. Exits with 1 if a mutant is not caught by a property that its entry
+ * names.
+ *
+ *   node scripts/proofs/mutations.ts [--seeds 200] [--mutant NAME] [--record]
  */
 import { writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -20,7 +22,7 @@ const { values } = parseArgs({
     seeds: { type: 'string', default: '200' },
     mutant: { type: 'string' },
     record: { type: 'boolean', default: false },
-    /** For the processes that this one starts. */
+    /** Internal: searches one mutant and prints JSON. */
     child: { type: 'boolean', default: false },
     first: { type: 'string', default: '1' },
   },
@@ -65,8 +67,8 @@ function isCaught({ properties }: Mutant, { caught }: MutantReport): boolean {
 
 function print(mutant: Mutant, { caught, seedsRun }: MutantReport): void {
   if (caught === undefined) return console.log(`${mutant.name}: NOT caught in ${seedsRun} seeds`);
-  const strange = isCaught(mutant, { caught, seedsRun }) ? '' : ' (NOT one of the properties it names)';
-  console.log(`${mutant.name}: seed ${caught.seed}, ${caught.property}: ${caught.message}${strange}`);
+  const unexpected = isCaught(mutant, { caught, seedsRun }) ? '' : ' (NOT one of the properties in its entry)';
+  console.log(`${mutant.name}: seed ${caught.seed}, ${caught.property}: ${caught.message}${unexpected}`);
 }
 
 function record(found: ReadonlyMap<Mutant, MutantReport>): void {

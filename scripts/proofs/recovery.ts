@@ -1,5 +1,5 @@
 /**
- * Measures how long a container is not callable after its owner is killed, stopped or shut down.
+ * Measures how long a container is not callable after its owner was killed, stopped or shut down.
  *
  *   node scripts/proofs/recovery.ts --trials 10                     all three, with the profile local
  *   node scripts/proofs/recovery.ts --trials 10 --only kill --events --profile lan
@@ -16,98 +16,103 @@ const { values } = parseArgs({
     trials: { type: 'string', default: '10' },
     only: { type: 'string' },
     profile: { type: 'string', default: 'local' },
-    /** All nodes are managers and workers, and the one that is lost leads them. */
+    /** All nodes are managers and workers, and the lost owner is the leader. */
     leader: { type: 'boolean', default: false },
-    /** Shows what the nodes did meanwhile, with times; without it only where the goal was missed. */
+    /** Prints the events of all nodes with times; by default only of trials that miss the goal. */
     events: { type: 'boolean', default: false },
   },
 });
 const trials = Number(values.trials);
-if (!Number.isInteger(trials) || trials < 1) throw new Error('--trials is a count from 1 on');
+if (!Number.isInteger(trials) || trials < 1) throw new Error('--trials takes a whole number of at least 1');
 
 /** The default of a serving lease, by profile. */
 const leaseMs = values.profile === 'wan' || values.profile === 'classic' ? 20_000 : 5_000;
 const goalsMs = { kill: 1_000, stop: leaseMs + 1_000, end: 1_000 } as const;
 const pool = 'recovery';
 const containers = 8;
-const callEveryMs = 20;
-const giveUpMs = 30_000;
+const callIntervalMs = 20;
+const callTimeoutMs = 30_000;
 
-type Way = keyof typeof goalsMs;
+type Fault = keyof typeof goalsMs;
 type Trial = { readonly firstMs: number; readonly oldestMs: number };
 
-async function trial(cluster: PoolCluster, way: Way): Promise<Trial> {
+async function trial(cluster: PoolCluster, fault: Fault): Promise<Trial> {
   await cluster.awaitHealthy(pool);
-  const container = await chosen(cluster);
+  const container = await chooseContainer(cluster);
   const owner = await cluster.owner(pool, container);
   const others = cluster.others(owner);
   const session = await cluster.session({ addr: others.map(({ port }) => `127.0.0.1:${port}`) });
-  const calls = session.pool(counter, pool).with({ timeoutMs: giveUpMs, retryTimeoutMs: giveUpMs }).id(container);
+  const calls = session
+    .pool(counter, pool)
+    .with({ timeoutMs: callTimeoutMs, retryTimeoutMs: callTimeoutMs })
+    .id(container);
   const before = await withDeadline('a call before', calls.add(1));
   const events = await Promise.all(others.map(async (other) => (await fetchEvents(other)).at(-1)?.seq ?? 0));
   const lostMs = Date.now();
-  const isOver = lose(cluster, owner, way);
+  const injected = injectFault(cluster, owner, fault);
   try {
     const result = await withDeadline(
       'calls after',
       untilCalled(async () => await calls.add(1), lostMs),
     );
-    if (result.sum <= before) throw new Error(`${result.sum} after ${before}: a write is lost`);
-    if (values.events || result.firstMs > goalsMs[way]) await show(others, events, lostMs);
+    if (result.sum <= before) throw new Error(`a write is lost: the counter is ${result.sum} after ${before}`);
+    if (values.events || result.firstMs > goalsMs[fault]) await printEvents(others, events, lostMs);
     return result;
   } finally {
-    await isOver;
+    await injected;
     await session.close();
-    if (way === 'stop') owner.kill('SIGCONT');
+    if (fault === 'stop') owner.kill('SIGCONT');
     else await cluster.restart(owner.name);
     await cluster.awaitReady();
   }
 }
 
-async function chosen(cluster: PoolCluster): Promise<number> {
+async function chooseContainer(cluster: PoolCluster): Promise<number> {
   if (!values.leader) return Math.floor(Math.random() * containers);
-  return await until('the leader to own something', async () => {
+  return await until('the leader to own a container', async () => {
     const { name } = await cluster.leader();
     return (await cluster.containers(pool)).find(({ owner }) => owner === name)?.id;
   });
 }
 
-async function lose(cluster: PoolCluster, owner: Agent, way: Way): Promise<void> {
-  if (way === 'stop') owner.kill('SIGSTOP');
-  else await (way === 'kill' ? cluster.kill(owner) : cluster.stop(owner));
+async function injectFault(cluster: PoolCluster, owner: Agent, fault: Fault): Promise<void> {
+  if (fault === 'stop') owner.kill('SIGSTOP');
+  else await (fault === 'kill' ? cluster.kill(owner) : cluster.stop(owner));
 }
 
-/** One call after the other is begun, whether or not those before it have ended. */
+/** Starts a call per interval, whether or not the earlier ones have ended, until one has succeeded. */
 async function untilCalled(call: () => Promise<number>, lostMs: number): Promise<Trial & { readonly sum: number }> {
   const times: number[] = [];
-  const begun: Promise<number>[] = [];
+  const started: Promise<number>[] = [];
   while (times.length === 0) {
     const next = call();
-    begun.push(next);
+    started.push(next);
     next.then(
       () => times.push(Date.now() - lostMs),
       () => undefined,
     );
-    await pause(callEveryMs);
+    await pause(callIntervalMs);
   }
-  const [oldest] = begun;
+  const [oldest] = started;
   const sum = await oldest!;
   const oldestMs = Date.now() - lostMs;
-  await Promise.all(begun);
-  return { firstMs: times[0]!, oldestMs: begun.length === 1 ? times[0]! : oldestMs, sum };
+  await Promise.all(started);
+  return { firstMs: times[0]!, oldestMs: started.length === 1 ? times[0]! : oldestMs, sum };
 }
 
-async function show(nodes: readonly Agent[], after: readonly number[], lostMs: number): Promise<void> {
-  const told = await Promise.all(
+async function printEvents(nodes: readonly Agent[], after: readonly number[], lostMs: number): Promise<void> {
+  const histories = await Promise.all(
     nodes.map(async (node, at) => (await fetchEvents(node)).filter(({ seq }) => seq > (after[at] ?? 0))),
   );
-  const lines = told.flat().map((event): [number, string] => [Date.parse(String(event['time'])) - lostMs, word(event)]);
+  const lines = histories.flat().map((event): [number, string] => {
+    return [Date.parse(String(event['time'])) - lostMs, eventText(event)];
+  });
   for (const [ms, text] of lines.toSorted(([a], [b]) => a - b)) console.log(`  ${String(ms).padStart(6)} ms ${text}`);
 }
 
-function word(event: NodeEvent): string {
-  const told = Object.entries(event).filter(([name]) => !['seq', 'time', 'node', 'type', 'id'].includes(name));
-  return `${String(event['node'])} ${event.type} ${JSON.stringify(Object.fromEntries(told)).slice(0, 160)}`;
+function eventText(event: NodeEvent): string {
+  const fields = Object.entries(event).filter(([name]) => !['seq', 'time', 'node', 'type', 'id'].includes(name));
+  return `${String(event['node'])} ${event.type} ${JSON.stringify(Object.fromEntries(fields)).slice(0, 160)}`;
 }
 
 function median(numbers: readonly number[]): number {
@@ -116,25 +121,25 @@ function median(numbers: readonly number[]): number {
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
 }
 
-async function run(cluster: PoolCluster, way: Way): Promise<boolean> {
+async function run(cluster: PoolCluster, fault: Fault): Promise<boolean> {
   const firstMs: number[] = [];
   for (let at = 1; at <= trials; at++) {
-    const result = await trial(cluster, way);
+    const result = await trial(cluster, fault);
     firstMs.push(result.firstMs);
-    console.log(`${way} ${at}: first result after ${result.firstMs} ms, the oldest call after ${result.oldestMs} ms`);
+    const oldest = `oldest call completed after ${result.oldestMs} ms`;
+    console.log(`${fault} ${at}: first result after ${result.firstMs} ms, ${oldest}`);
   }
-  const reached = way === 'stop' ? Math.max(...firstMs) : median(firstMs);
-  const isMet = reached < goalsMs[way];
-  console.log(
-    `${way.padEnd(5)} median ${median(firstMs)} ms, best ${Math.min(...firstMs)} ms, worst ${Math.max(...firstMs)} ms; ` +
-      `goal ${way === 'stop' ? 'of each' : 'of the median'} ${goalsMs[way]} ms: ${isMet ? 'met' : 'MISSED'}`,
-  );
+  const reached = fault === 'stop' ? Math.max(...firstMs) : median(firstMs);
+  const isMet = reached < goalsMs[fault];
+  const times = `median ${median(firstMs)} ms, best ${Math.min(...firstMs)} ms, worst ${Math.max(...firstMs)} ms`;
+  const goal = `goal ${fault === 'stop' ? 'for each trial' : 'for the median'} ${goalsMs[fault]} ms`;
+  console.log(`${fault.padEnd(5)} ${times}; ${goal}: ${isMet ? 'met' : 'MISSED'}`);
   return isMet;
 }
 
-const ends: (() => Promise<void>)[] = [];
+const cleanups: (() => Promise<void>)[] = [];
 try {
-  const context = { after: (end: () => Promise<void>) => void ends.push(end) };
+  const context = { after: (cleanUp: () => Promise<void>) => void cleanups.push(cleanUp) };
   const both = 'manager,worker';
   const apart = {
     ...{ m1: 'manager', m2: 'manager', m3: 'manager' },
@@ -147,12 +152,12 @@ try {
   const cluster = await PoolCluster.start(context, nodes, ['--profile', values.profile]);
   const session = await cluster.session();
   await cluster.pool(counter, pool, { containers, copies: 2 }, session);
-  for (const way of ['kill', 'stop', 'end'] as const) {
-    if (values.only === undefined || values.only === way) {
-      if (!(await run(cluster, way))) process.exitCode = 1;
+  for (const fault of ['kill', 'stop', 'end'] as const) {
+    if (values.only === undefined || values.only === fault) {
+      if (!(await run(cluster, fault))) process.exitCode = 1;
     }
   }
   await cluster.end();
 } finally {
-  for (const end of ends) await end();
+  for (const cleanUp of cleanups) await cleanUp();
 }

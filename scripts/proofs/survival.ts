@@ -1,5 +1,5 @@
 /**
- * Writers while nodes are killed, for as long as told: nothing acknowledged lost, nothing applied twice.
+ * Writers run while nodes are killed, for `--minutes`: no acknowledged write may be lost, none applied twice.
  *
  *   node scripts/proofs/survival.ts --minutes 10
  *   node scripts/proofs/survival.ts --minutes 2 --every 3 --seed 7
@@ -13,21 +13,21 @@ const { values } = parseArgs({
     minutes: { type: 'string', default: '10' },
     /** Seconds between two kills. */
     every: { type: 'string', default: '5' },
-    /** Of whom is killed, and what is written. */
+    /** Of the choice of victims and of the writes. */
     seed: { type: 'string', default: String(Date.now()) },
   },
 });
 const minutes = Number(values.minutes);
 const everySeconds = Number.parseFloat(values.every);
-if (!(minutes > 0)) throw new Error('--minutes is a number above 0');
-if (!(everySeconds > 0)) throw new Error('--every is a number of seconds above 0');
+if (!(minutes > 0)) throw new Error('--minutes takes a number above 0');
+if (!(everySeconds > 0)) throw new Error('--every takes a number of seconds above 0');
 
-const ends: (() => Promise<void>)[] = [];
+const cleanups: (() => Promise<void>)[] = [];
 const random = new Random(values.seed);
 try {
   console.log(`seed ${values.seed}`);
   await runSurvival(
-    { after: (end) => void ends.push(end) },
+    { after: (cleanUp) => void cleanups.push(cleanUp) },
     {
       durationMs: minutes * 60_000,
       killEveryMs: everySeconds * 1_000,
@@ -35,7 +35,7 @@ try {
       report: (line) => console.log(line),
     },
   );
-  console.log('every acknowledged write is there, none twice, and all histories are linearizable');
+  console.log('no acknowledged write is lost, none was applied twice, and all histories are linearizable');
 } finally {
-  for (const end of ends) await end();
+  for (const cleanUp of cleanups) await cleanUp();
 }

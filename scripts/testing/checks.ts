@@ -1,6 +1,6 @@
 /**
- * The checks before the tests: generated pages, format, lint, types, dead code. Each proves that it saw
- * files, because a tool that sees none is silent and green.
+ * The checks before the tests: generated pages, format, lint, types, dead code. Each reports how many files it checked,
+ * because a tool with a wrong path checks none and passes.
  */
 import { stageReportOf, projectRoot, runTool, type Stage, type StageReport } from './stage.ts';
 
@@ -8,23 +8,18 @@ export const checks: readonly Stage[] = [
   {
     name: 'docs',
     run: async () => {
-      const ended = await runTool(process.execPath, ['scripts/docs/docs.ts', '--check']);
-      return stageReportOf(
-        'generated pages',
-        ended,
-        numberIn(ended.output, /(\d+) generated pages/),
-        'generated pages',
-      );
+      const exit = await runTool(process.execPath, ['scripts/docs/docs.ts', '--check']);
+      return stageReportOf('generated pages', exit, numberIn(exit.output, /(\d+) generated pages/), 'generated pages');
     },
   },
   {
     name: 'format',
     run: async () => {
-      const ended = await runTool('oxfmt', ['--check', '.']);
+      const exit = await runTool('oxfmt', ['--check', '.']);
       return stageReportOf(
         'format (npm run format corrects it)',
-        ended,
-        numberIn(ended.output, /on (\d+) files/),
+        exit,
+        numberIn(exit.output, /on (\d+) files/),
         'files',
       );
     },
@@ -32,8 +27,8 @@ export const checks: readonly Stage[] = [
   {
     name: 'lint',
     run: async () => {
-      const ended = await runTool('oxlint', ['--type-aware', '--deny-warnings']);
-      return stageReportOf('lint', ended, numberIn(ended.output, /on (\d+) files/), 'files');
+      const exit = await runTool('oxlint', ['--type-aware', '--deny-warnings']);
+      return stageReportOf('lint', exit, numberIn(exit.output, /on (\d+) files/), 'files');
     },
   },
   {
@@ -48,19 +43,19 @@ export const checks: readonly Stage[] = [
     name: 'dead code',
     run: async () => {
       const reporters = ['--reporter', 'symbols', '--reporter', './scripts/testing/knip-reporter.ts'];
-      const ended = await runTool('knip', ['--no-progress', '--treat-config-hints-as-errors', ...reporters]);
-      return stageReportOf('dead code', ended, numberIn(ended.output, /knip looked at (\d+) files/), 'files');
+      const exit = await runTool('knip', ['--no-progress', '--treat-config-hints-as-errors', ...reporters]);
+      return stageReportOf('dead code', exit, numberIn(exit.output, /knip looked at (\d+) files/), 'files');
     },
   },
 ];
 
 async function typesOf(name: string, project: string, folder: string): Promise<StageReport> {
-  const ended = await runTool('tsc', ['--noEmit', '-p', project, '--listFiles']);
-  const lines = ended.output.split('\n');
+  const exit = await runTool('tsc', ['--noEmit', '-p', project, '--listFiles']);
+  const lines = exit.output.split('\n');
   const files = lines.filter((line) => line.startsWith(`${projectRoot}/`));
-  const ours = files.filter((file) => file.startsWith(folder) && !file.includes('/node_modules/'));
+  const projectFiles = files.filter((file) => file.startsWith(folder) && !file.includes('/node_modules/'));
   const rest = lines.filter((line) => !files.includes(line)).join('\n');
-  return stageReportOf(name, { ...ended, output: rest }, ours.length, 'files');
+  return stageReportOf(name, { ...exit, output: rest }, projectFiles.length, 'files');
 }
 
 function numberIn(output: string, pattern: RegExp): number {

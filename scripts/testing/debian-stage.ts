@@ -1,6 +1,6 @@
 /**
- * The stage that installs the Debian programs which tests drive: etcd, Chromium, network namespaces. A stage of its
- * own, because its time says nothing about the tests. A program that cannot be installed fails the tests that need it.
+ * The stage that installs the Debian programs of the tests: etcd, Chromium, tools for network namespaces. A stage of
+ * its own, so that its time does not count as that of the tests. It never fails: tests that need a missing program do.
  */
 import { chromiumPackage } from '../../test/support/browser/chromium.ts';
 import { etcdPackage } from '../../test/support/etcd/etcd-server.ts';
@@ -16,8 +16,8 @@ export const debianStage: Stage = {
     const missing = packages
       .map((program) => installDebianPackage(program, (text) => console.log(text)))
       .filter((reason) => reason !== undefined);
-    const looked = `${packages.length} Debian programs, ${packages.length - missing.length} there`;
+    const checked = `${packages.length} Debian programs, ${packages.length - missing.length} installed`;
     for (const reason of missing) console.log(reason);
-    return { looked, passed: 1, failures: [] };
+    return { checked, passed: 1, failures: [] };
   },
 };

@@ -1,4 +1,4 @@
-/** What the stages of `npm test` share: what a stage reports and how a tool is run. Prints nothing. */
+/** The report of a stage of `npm test`, and how a stage runs a tool. Prints nothing. */
 import { spawn } from 'node:child_process';
 import { resolve } from 'node:path';
 
@@ -7,8 +7,8 @@ export const projectRoot = resolve(import.meta.dirname, '../..');
 export type StageFailure = { readonly title: string; readonly text: string };
 
 export type StageReport = {
-  /** What was looked at, with its number: a stage that looked at nothing has failed. */
-  readonly looked: string;
+  /** What was checked, with its number: a stage that has checked nothing fails. */
+  readonly checked: string;
   readonly passed: number;
   readonly failures: readonly StageFailure[];
 };
@@ -19,7 +19,7 @@ export type ToolExit = { readonly code: number; readonly output: string };
 
 const outputCharactersMax = 2_000_000;
 
-/** Runs a program of node_modules/.bin, or any other, to its end; both of its outputs together. */
+/** Runs a program of node_modules/.bin or of the PATH; returns both of its outputs together. */
 export function runTool(command: string, args: readonly string[], timeoutMs = 180_000): Promise<ToolExit> {
   return new Promise((done) => {
     const env = { ...process.env, NO_COLOR: '1', FORCE_COLOR: undefined };
@@ -37,16 +37,16 @@ export function runTool(command: string, args: readonly string[], timeoutMs = 18
     child.stderr.on('data', keep);
     child.on('error', (error) => done({ code: 127, output: `${command} cannot be started: ${error.message}` }));
     child.on('close', (code, signal) => {
-      if (signal !== null) output += `\n${command} was ended by ${signal} (it may take ${timeoutMs} ms)`;
+      if (signal !== null) output += `\n${command} was ended by ${signal} (after the timeout of ${timeoutMs} ms?)`;
       done({ code: code ?? 1, output });
     });
   });
 }
 
-/** The verdict on one tool: clean only if it ended well and looked at something. */
-export function stageReportOf(name: string, ended: ToolExit, count: number, what: string): StageReport {
-  const looked = `${count} ${what}`;
-  if (ended.code === 0 && count > 0) return { looked, passed: 1, failures: [] };
-  const reason = count > 0 ? '' : `it looked at no ${what}\n`;
-  return { looked, passed: 0, failures: [{ title: name, text: reason + ended.output.trim() }] };
+/** Passed only if the tool exited with 0 and has checked something. */
+export function stageReportOf(name: string, exit: ToolExit, count: number, what: string): StageReport {
+  const checked = `${count} ${what}`;
+  if (exit.code === 0 && count > 0) return { checked, passed: 1, failures: [] };
+  const reason = count > 0 ? '' : `it checked no ${what}\n`;
+  return { checked, passed: 0, failures: [{ title: name, text: reason + exit.output.trim() }] };
 }

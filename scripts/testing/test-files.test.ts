@@ -1,4 +1,4 @@
-/** The runner of the tests is tested by files that misbehave in every way that a test file can. */
+/** The test runner, with test files that fail in every possible way. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,7 +15,7 @@ async function reportOn(source: string): Promise<TestFileReport> {
   writeFileSync(file, source);
   const reports: TestFileReport[] = [];
   const limits = { concurrency: 1, fileTimeoutMs: 2_000, testTimeoutMs: 600 };
-  await runTestFiles([file], { ...limits, ended: (report) => void reports.push(report) });
+  await runTestFiles([file], { ...limits, onReport: (report) => void reports.push(report) });
   assert.equal(reports.length, 1);
   return reports[0] as TestFileReport;
 }
@@ -23,19 +23,19 @@ async function reportOn(source: string): Promise<TestFileReport> {
 const start = "import { test, describe, it } from 'node:test';\n";
 
 describe('a test file', () => {
-  it('passes with its tests counted and suites not', async () => {
+  it('passes with a count of its tests, without suites', async () => {
     const report = await reportOn(`${start}describe('s', () => { it('a', () => {}); it.skip('b', () => {}); });`);
     assert.deepEqual([report.passed, report.skipped, report.failures], [1, 1, []]);
   });
 
-  it('fails with the full name and the error of a failing test, told once', async () => {
+  it('fails once with the full name and the error of a failing test', async () => {
     const report = await reportOn(`${start}describe('s', () => { it('a', () => { throw new Error('boom'); }); });`);
     assert.equal(report.failures.length, 1);
     assert.match(report.failures[0]?.title ?? '', /sample\.test\.ts: s > a$/);
     assert.match(report.failures[0]?.text ?? '', /boom/);
   });
 
-  it('shows what a failing file printed', async () => {
+  it('fails with the output of the file', async () => {
     const report = await reportOn(`${start}test('a', () => { console.log('a clue'); throw new Error('boom'); });`);
     assert.match(report.failures[0]?.text ?? '', /a clue/);
   });
@@ -58,7 +58,7 @@ describe('a test file', () => {
     assert.match(report.failures[0]?.text ?? '', /did not exit within 2000 ms/);
   });
 
-  it('fails when something is left open, although its tests passed', async () => {
+  it('fails when it leaves a handle open, although its tests passed', async () => {
     const report = await reportOn(`${start}test('a', () => { setInterval(() => {}, 50); });`);
     assert.equal(report.passed, 1);
     assert.match(report.failures[0]?.text ?? '', /something is left open/);

@@ -1,6 +1,6 @@
 /**
- * Runs test files, each in its own process group with a deadline. A file without a test, or with a process left behind,
- * fails. node:test's own `run()` does not end a file that loops.
+ * Runs test files, each in its own process group with a deadline. A file fails if it has no test or leaves a process
+ * behind. The `run()` of node:test is not used, because it does not end a file that loops.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -24,28 +24,28 @@ export type TestRunOptions = {
   readonly concurrency: number;
   /** For one file, from start to exit. */
   readonly fileTimeoutMs: number;
-  /** For one test: shorter, so that the hanging test is named and not only its file. */
+  /** For one test: shorter, so that the report names the hanging test and not only its file. */
   readonly testTimeoutMs: number;
-  readonly ended: (report: TestFileReport) => void;
+  readonly onReport: (report: TestFileReport) => void;
 };
 
 const outputCharactersMax = 20_000;
 const reporter = join(import.meta.dirname, 'test-reporter.ts');
 const running = new Set<ChildProcess>();
 
-/** Ends every test process that is still running, with all that it started. */
+/** Kills every running test process and the processes that it has started. */
 export function killRunningTests(): void {
   for (const child of running) killGroup(child);
 }
 
 export async function runTestFiles(files: readonly string[], options: TestRunOptions): Promise<void> {
   const waiting = [...files];
-  const lane = async (): Promise<void> => {
+  const runFilesInTurn = async (): Promise<void> => {
     for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
-      options.ended(await runFile(file, options));
+      options.onReport(await runFile(file, options));
     }
   };
-  await Promise.all(Array.from({ length: options.concurrency }, lane));
+  await Promise.all(Array.from({ length: options.concurrency }, runFilesInTurn));
 }
 
 async function runFile(file: string, options: TestRunOptions): Promise<TestFileReport> {
@@ -53,16 +53,16 @@ async function runFile(file: string, options: TestRunOptions): Promise<TestFileR
   const folder = mkdtempSync(join(tmpdir(), 'remuster-test-'));
   try {
     const eventsFile = join(folder, 'events.jsonl');
-    const ended = await runProcess(file, eventsFile, options);
+    const exit = await runProcess(file, eventsFile, options);
     const events = readEvents(eventsFile);
     const lines = events.filter((line) => line.outcome !== 'note');
     const notes = events.filter((line) => line.outcome === 'note').map((line) => line.name);
     const failures: StageFailure[] = lines
       .filter((line) => line.outcome === 'failed')
       .map((line) => ({ title: `${file}: ${line.name}`, text: line.error ?? '' }));
-    const problem = problemOf(ended, lines.length, failures.length, options);
-    if (problem !== undefined) failures.push({ title: file, text: `${problem}\n${ended.output}`.trim() });
-    else if (failures.length > 0 && ended.output !== '') failures.push(...withOutput(failures.pop(), ended.output));
+    const problem = problemOf(exit, lines.length, failures.length, options);
+    if (problem !== undefined) failures.push({ title: file, text: `${problem}\n${exit.output}`.trim() });
+    else if (failures.length > 0 && exit.output !== '') failures.push(...withOutput(failures.pop(), exit.output));
     return {
       file,
       passed: lines.filter((line) => line.outcome === 'passed').length,
@@ -76,14 +76,14 @@ async function runFile(file: string, options: TestRunOptions): Promise<TestFileR
   }
 }
 
-type ProcessEnd = {
+type ProcessExit = {
   readonly code: number | null;
   readonly timedOut: boolean;
   readonly leftProcesses: boolean;
   readonly output: string;
 };
 
-async function runProcess(file: string, eventsFile: string, options: TestRunOptions): Promise<ProcessEnd> {
+async function runProcess(file: string, eventsFile: string, options: TestRunOptions): Promise<ProcessExit> {
   const args = [
     `--test-timeout=${options.testTimeoutMs}`,
     `--test-reporter=${reporter}`,
@@ -98,8 +98,8 @@ async function runProcess(file: string, eventsFile: string, options: TestRunOpti
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   running.add(child);
-  const closed = new Promise((end) => child.once('close', end));
-  const exited = new Promise<number | null>((end) => child.once('exit', end));
+  const closed = new Promise((onClose) => child.once('close', onClose));
+  const exited = new Promise<number | null>((onExit) => child.once('exit', onExit));
   let output = '';
   const keep = (chunk: Buffer): void => {
     output = (output + chunk.toString()).slice(-outputCharactersMax);
@@ -117,7 +117,7 @@ async function runProcess(file: string, eventsFile: string, options: TestRunOpti
   const leftProcesses = !timedOut && (await hasSurvivors(child.pid));
   killGroup(child);
   running.delete(child);
-  // Somebody who left the group may hold the pipes for ever; what it prints is not worth waiting for.
+  // A process outside the group may keep the pipes open; its output is not needed.
   await Promise.race([closed, pause(1_000, undefined, { ref: false })]);
   child.stdout.destroy();
   child.stderr.destroy();
@@ -128,11 +128,11 @@ function killGroup(child: ChildProcess): void {
   try {
     if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
   } catch {
-    // The whole group is gone already.
+    // All processes of the group have ended.
   }
 }
 
-/** Whether processes of the group live on, after a moment in which those that are ending may end. */
+/** Whether processes of the group still run, after a grace period for those that are exiting. */
 async function hasSurvivors(group: number | undefined): Promise<boolean> {
   if (group === undefined || process.platform !== 'linux') return false;
   for (let attempt = 0; attempt < 20; attempt++) {
@@ -152,17 +152,18 @@ function livesInGroup(pid: string, group: number): boolean {
   }
 }
 
-function problemOf(ended: ProcessEnd, tests: number, failures: number, options: TestRunOptions): string | undefined {
-  if (ended.timedOut) {
-    return `did not exit within ${options.fileTimeoutMs} ms after ${tests} finished tests: a test hangs, or something is left open`;
+function problemOf(exit: ProcessExit, tests: number, failures: number, options: TestRunOptions): string | undefined {
+  if (exit.timedOut) {
+    const reasons = 'a test hangs, or something is left open';
+    return `did not exit within ${options.fileTimeoutMs} ms after ${tests} finished tests: ${reasons}`;
   }
-  if (ended.leftProcesses) return 'left a process behind; it was killed';
-  if (ended.code !== 0 && failures === 0) return `exited with code ${ended.code}`;
+  if (exit.leftProcesses) return 'left a process behind; it was killed';
+  if (exit.code !== 0 && failures === 0) return `exited with code ${exit.code}`;
   return tests === 0 ? 'has no test' : undefined;
 }
 
 function withOutput(failure: StageFailure | undefined, output: string): readonly StageFailure[] {
-  return failure === undefined ? [] : [{ ...failure, text: `${failure.text}\n\nprinted by this file:\n${output}` }];
+  return failure === undefined ? [] : [{ ...failure, text: `${failure.text}\n\noutput of this file:\n${output}` }];
 }
 
 function readEvents(file: string): readonly TestRecord[] {

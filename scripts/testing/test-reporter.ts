@@ -1,13 +1,13 @@
 /**
- * Reporter inside a test process: one JSON line per test, to a file of its own, so that what a test prints cannot
- * disturb the count.
+ * Reporter inside a test process: one JSON line per test, to a file of its own, so that the output of a test cannot
+ * distort the count.
  */
 import type { TestEvent } from 'node:test/reporters';
 import { inspect } from 'node:util';
 
 export type TestRecord = {
   readonly name: string;
-  /** A note is no test: what a check says about the number of things it looked at. */
+  /** A note is not a test, but a diagnostic of a test about the number of things that it checked. */
   readonly outcome: 'passed' | 'failed' | 'skipped' | 'note';
   readonly error?: string;
 };
@@ -38,7 +38,7 @@ function line(test: TestRecord): string {
   return `${JSON.stringify(test)}\n`;
 }
 
-/** A suite that fails only because of what is inside it would tell the same story twice. */
+/** False for a suite that fails only because of its tests, which have reports of their own. */
 function failedByItself(error: unknown): boolean {
   return (error as { failureType?: string }).failureType !== 'subtestsFailed';
 }

@@ -1,6 +1,6 @@
 /**
- * Which test file runs when. `npm test` is the fast tier: what tells that a change is wrong. `npm run test:long` is
- * the long one: campaigns, kills, restarts. Every test file is in exactly one, by its folder.
+ * The tier of a test file. `npm test` runs the fast tier, which should find a wrong change; `npm run test:long` runs
+ * the long one: campaigns, kills, restarts. Every test file is in exactly one tier, by its folder.
  */
 
 export const tiers = ['fast', 'long'] as const;
@@ -10,7 +10,7 @@ export function tierOf(file: string): Tier {
   return file.startsWith('test/long/') ? 'long' : 'fast';
 }
 
-/** Tests that start clusters of real processes need the machine for themselves. */
+/** Tests with clusters of real processes, which need the whole machine. */
 export function isProcessTest(file: string): boolean {
   return /^test\/(?:processes|browser|long)\//.test(file);
 }
