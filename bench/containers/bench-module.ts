@@ -30,13 +30,13 @@ function sendOf(ctx: Context, { pool: name, method, containers }: LoadPlan): Sen
     console.error(error);
     process.exit(1);
   };
-  return (done) => {
+  return (onReply) => {
     count += 1;
     const target = targets[count % targets.length]!;
-    if (method === 'noop') target.noop().then(done, fail);
-    else if (method === 'touch') target.touch().then(done, fail);
-    else if (method === 'set') target.set(keys[count % keysPerContainer]!, valueOf(count)).then(done, fail);
-    else all.noop().then(done, fail);
+    if (method === 'noop') target.noop().then(onReply, fail);
+    else if (method === 'touch') target.touch().then(onReply, fail);
+    else if (method === 'set') target.set(keys[count % keysPerContainer]!, valueOf(count)).then(onReply, fail);
+    else all.noop().then(onReply, fail);
   };
 }
 

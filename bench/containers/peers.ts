@@ -130,16 +130,16 @@ async function openClient(name: CallPeerName, port: number): Promise<SendBenchRe
   if (name === 'bare transport') {
     const body = new Uint8Array(callBytes() - echoEnvelopeBytes);
     const client = await remusterClient(port);
-    return (done) => client.call(body, done);
+    return (onReply) => client.call(body, onReply);
   }
   if (name === 'gRPC') return grpcClient(port);
   if (name === 'NATS') {
     const connection = await connect({ servers: `${host}:${port}` });
-    return (done) => void connection.request(subject, emptyBytes, { timeout: callMs }).then(() => done(), fail);
+    return (onReply) => void connection.request(subject, emptyBytes, { timeout: callMs }).then(() => onReply(), fail);
   }
   const broker = await startBroker(name, 'client', name === 'Moleculer over TCP' ? await freePort() : port, port);
   await broker.waitForServices('bench', callMs);
-  return (done) => void broker.call('bench.noop').then(() => done(), fail);
+  return (onReply) => void broker.call('bench.noop').then(() => onReply(), fail);
 }
 
 async function startBroker(
@@ -188,7 +188,7 @@ function grpcClient(port: number): SendBenchRequest {
   const client = new BenchClient(`${host}:${port}`, credentials.createInsecure());
   const noop = client['noop']!.bind(client) as (body: Buffer, done: (error: Error | null) => void) => void;
   const empty = Buffer.alloc(0);
-  return (done) => noop(empty, (error) => (error === null ? done() : fail(error)));
+  return (onReply) => noop(empty, (error) => (error === null ? onReply() : fail(error)));
 }
 
 /** The rate of failed calls is meaningless. */

@@ -210,10 +210,10 @@ export async function moleculerClient(serverPort: number): Promise<TransportPeer
   const { broker } = await startMoleculer('client', await freePort(), serverPort);
   await broker.waitForServices('echo', 20_000);
   return {
-    call(body, done) {
+    call(body, onReply) {
       // The serializer of Moleculer is JSON, so the body is a text of the same length.
       broker.call('echo.echo', { body: 'x'.repeat(body.length) }).then(
-        () => done(),
+        () => onReply(),
         (error: unknown) => {
           throw error;
         },
