@@ -1,6 +1,6 @@
 /**
- * The architecture rules, as tests. Every rule is first shown a planted violation that it must find, then the real files.
- * Each reports how many files it looked at, because a rule that looked at no file is always satisfied.
+ * The architecture rules, as tests. Every rule is first shown a planted violation that it must find, then the real
+ * files. Each reports how many files it looked at, because a rule that looked at no file is always satisfied.
  */
 import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync, statSync } from 'node:fs';

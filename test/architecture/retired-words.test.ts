@@ -1,6 +1,6 @@
 /**
- * Clean folders contain no retired word. The rule is first shown planted violations, then the real files; it reports how
- * many files it looked at and fails on none.
+ * Clean folders contain no retired word. The rule is first shown planted violations, then the real files; it reports
+ * how many files it looked at and fails on none.
  */
 import assert from 'node:assert/strict';
 import { globSync, readFileSync, statSync } from 'node:fs';

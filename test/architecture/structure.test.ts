@@ -1,6 +1,6 @@
 /**
- * The rules for the structure of folders, as tests. Every rule is first shown a planted violation that it must find, then
- * the real files, and reports how many it looked at. Known violations are listed; the list only shrinks.
+ * The rules for the structure of folders, as tests. Every rule is first shown a planted violation that it must find,
+ * then the real files, and reports how many it looked at. Known violations are listed; the list only shrinks.
  */
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';

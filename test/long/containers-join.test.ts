@@ -1,4 +1,7 @@
-/** A node that joins a cluster with pools routes calls at once, before it has an address table, and gets its share (CH-7). */
+/**
+ * A node that joins a cluster with pools routes calls at once, before it has an address table, and gets its share
+ * (CH-7).
+ */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,6 +1,7 @@
 /**
- * Containers under faults of network and machine: seeds that never existed, too little CPU time, a node that is falsely
- * declared dead (CH-16, 17, 18). agent.test.ts, cpu-starvation.test.ts and membership.test.ts test membership under them.
+ * Containers under faults of network and machine: seeds that never existed, too little CPU time, a node that is
+ * falsely declared dead (CH-16, 17, 18). agent.test.ts, cpu-starvation.test.ts and membership.test.ts test membership
+ * under them.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -1,6 +1,6 @@
 /**
- * State survives kills: writers keep writing while nodes are killed and restarted, and at the end every write is accounted
- * for. This is a slice of the proof `node scripts/proofs/survival.ts --minutes 10`.
+ * State survives kills: writers keep writing while nodes are killed and restarted, and at the end every write is
+ * accounted for. This is a slice of the proof `node scripts/proofs/survival.ts --minutes 10`.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -1,6 +1,6 @@
 /**
- * A job through the loss of nodes: a worker is killed, then the leader, then another worker is stopped and continued much
- * later. The job completes, each effect happens once, and nothing is left behind.
+ * A job through the loss of nodes: a worker is killed, then the leader, then another worker is stopped and continued
+ * much later. The job completes, each effect happens once, and nothing is left behind.
  */
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';

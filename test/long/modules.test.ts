@@ -1,6 +1,6 @@
 /**
- * Modules that are deployed to running nodes, pools that are created from files, exported and imported, with real processes
- * and through the command line. No call fails while a new version is rolled out.
+ * Modules that are deployed to running nodes, pools that are created from files, exported and imported, with real
+ * processes and through the command line. No call fails while a new version is rolled out.
  */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

@@ -1,6 +1,6 @@
 /**
- * The properties of simulated pools and jobs find deliberate bugs. Each mutant runs with its recorded seed, and seeds are
- * searched if that one no longer finds it; the fast tier does the same for groups.
+ * The properties of simulated pools and jobs find deliberate bugs. Each mutant runs with its recorded seed, and seeds
+ * are searched if that one no longer finds it; the fast tier does the same for groups.
  */
 import { testMutants } from '../support/mutations/mutant-tests.ts';
 

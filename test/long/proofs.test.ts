@@ -1,6 +1,6 @@
 /**
- * The shortest slice of each proof without a test of its own: it runs and prints its results. Durations are printed, not
- * asserted: a slow machine is no bug.
+ * The shortest slice of each proof without a test of its own: it runs and prints its results. Durations are printed,
+ * not asserted: a slow machine is no bug.
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';

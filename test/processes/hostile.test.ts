@@ -183,7 +183,8 @@ describe('a worker contains', { timeout: 200_000, concurrency: 3 }, () => {
   it('output that forges the runner protocol', async () => {
     const frame = (kind: number, body: readonly number[]): string =>
       `Buffer.from([0, 0, 0, ${body.length}, ${[kind, ...body].join(', ')}])`;
-    // An invalid message; a message about a run that does not exist (tag 11, run 99); a frame kind that only a node sends.
+    // An invalid message; a message about a run that does not exist (tag 11, run 99); a frame kind that only a node
+    // sends.
     for (const forged of [frame(2, [9, 9, 9, 9]), frame(2, [wireFormat, 0, 11, 4, 99]), frame(1, [0, 0, 0, 0])]) {
       const report = await hostile.run(`load('fs').writeSync(3, ${forged}); await new Promise(() => undefined);`);
       assertKilled(report, /^protocol: /);

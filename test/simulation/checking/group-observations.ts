@@ -14,7 +14,9 @@ export type GroupObservation =
   | { readonly kind: 'leads'; readonly node: string; readonly term: number; readonly voters: readonly string[] }
   /** A node has acknowledged that it holds the log up to `index`. */
   | { readonly kind: 'logAcknowledged'; readonly node: string; readonly term: number; readonly index: number }
-  /** The commit index of a leader; `voters` is its configuration, `isDurable` says whether its own disk has the entry. */
+  /**
+   * The commit index of a leader; `voters` is its configuration, `isDurable` says whether its own disk has the entry.
+   */
   | {
       readonly kind: 'commitAdvanced';
       readonly node: string;

@@ -1,3 +1,4 @@
+/** The linearizability check, compared with an exhaustive search and with histories of a real register. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
@@ -44,7 +45,10 @@ const history = fc
     })),
   );
 
-/** The history that `clients` observe of one real register: each action takes effect at one instant between call and end. */
+/**
+ * The history that `clients` observe of one real register: each action takes effect at one instant between call and
+ * end.
+ */
 function linearizableHistory(seed: number, clients: number, each: number, lostRatio: number): Cell[] {
   const random = new Random(`lived/${seed}`);
   let [now, state, tokens] = [0, '', 0];

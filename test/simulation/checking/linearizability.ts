@@ -1,7 +1,8 @@
 /**
- * Checks a history for linearizability. The search places one operation after the other and backtracks when it is stuck
- * (Wing and Gong), never visits the same set of placed operations with the same state twice (Lowe), and places operations
- * with a reply before those without. After `stepsMax` it returns `undecided`, which callers treat as a failure.
+ * Checks a history for linearizability. The search places one operation after the other and backtracks when it is
+ * stuck (Wing and Gong), never visits the same set of placed operations with the same state twice (Lowe), and places
+ * operations with a reply before those without. After `stepsMax` it returns `undecided`, which callers treat as a
+ * failure.
  *
  * Times are positions in one order of events, not milliseconds: no two events share one. A history of independent keys
  * is checked key by key with `checkByKey`.
@@ -23,15 +24,17 @@ export type SequentialModel<State, Action> = {
   /** Equal texts for equal states, different texts for different states. */
   print(state: State): string;
   /**
-   * Can this action, placed later, depend on that state? An action without a reply is only tried where a later one depends
-   * on its effect: otherwise the history is the same without it.
+   * Can this action, placed later, depend on that state? An action without a reply is only tried where a later one
+   * depends on its effect: otherwise the history is the same without it.
    */
   dependsOn(action: Action, hasReply: boolean, state: State): boolean;
 };
 
 export type LinearizabilityResult<Action> =
   | { readonly kind: 'linearizable' }
-  /** No order explains all replies. The longest attempt placed `placed` operations; none of the blocked ones fits next. */
+  /**
+   * No order explains all replies. The longest attempt placed `placed` operations; none of the blocked ones fits next.
+   */
   | {
       readonly kind: 'violated';
       readonly placed: number;

@@ -128,7 +128,10 @@ export const noFalseDeaths: Property = (run): PropertyChecker => ({
   },
 });
 
-/** A stream that ended with success was received completely, and each stream ends once. Streams of a process end with it. */
+/**
+ * A stream that ended with success was received completely, and each stream ends once. Streams of a process end with
+ * it.
+ */
 export const transfersArriveComplete: Property = (): PropertyChecker => {
   const open = new Map<number, string>();
   return {

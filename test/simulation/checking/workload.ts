@@ -27,7 +27,9 @@ export type Observation =
       /** How long after its deadline it ended, by the caller's clock and without pauses of the caller. */
       readonly lateMs: number;
     }
-  /** A node processed a message: `from` is the sender by the port, `claims` the sender and receiver that an echo names. */
+  /**
+   * A node processed a message: `from` is the sender by the port, `claims` the sender and receiver that an echo names.
+   */
   | { readonly kind: 'messageReceived'; readonly node: string; readonly from: string; readonly claims?: EchoEndpoints }
   /** A node starts to listen: from now on others may meet this generation of it. */
   | { readonly kind: 'listening'; readonly node: string; readonly generation: number }

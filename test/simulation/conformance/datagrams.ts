@@ -1,6 +1,6 @@
 /**
- * Conformance of Datagrams: a datagram arrives unchanged, with the identity of its sender, at the node it is addressed to.
- * Tests resend, because datagrams may be lost.
+ * Conformance of Datagrams: a datagram arrives unchanged, with the identity of its sender, at the node it is addressed
+ * to. Tests resend, because datagrams may be lost.
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';

@@ -1,6 +1,6 @@
 /**
- * Conformance of Files: calls on one path run in order, a replace is atomic, a synced tail survives a crash, no path leaves
- * the root.
+ * Conformance of Files: calls on one path run in order, a replace is atomic, a synced tail survives a crash, no path
+ * leaves the root.
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';

@@ -1,3 +1,4 @@
+/** Small versions of the membership experiments, whose results must hold in every run. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { lanMembershipOptions } from '../../../src/membership/state/options.ts';

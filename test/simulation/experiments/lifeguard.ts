@@ -1,7 +1,7 @@
 /**
- * The experiment of the Lifeguard paper: how many healthy members are declared dead because others are slow, for SWIM and
- * each refinement. All configurations run the machine of this project: without refinements and with the constants of the
- * paper (SWIM), then with one refinement at a time, then with all three of the paper, then as in production.
+ * The experiment of the Lifeguard paper: how many healthy members are declared dead because others are slow, for SWIM
+ * and each refinement. All configurations run the machine of this project: without refinements and with the constants
+ * of the paper (SWIM), then with one refinement at a time, then with all three of the paper, then as in production.
  */
 import { type MembershipOptions, lanMembershipOptions } from '../../../src/membership/state/options.ts';
 import { MembershipCluster, type ObservedEvent } from './membership-cluster.ts';
@@ -24,7 +24,9 @@ export type LifeguardGrid = {
   readonly trials: number;
 };
 
-/** The part of the grid of the paper (1 to 32 slow, 128 ms to 32 s, 1 ms to 16 s) that covers its extremes in minutes. */
+/**
+ * The part of the grid of the paper (1 to 32 slow, 128 ms to 32 s, 1 ms to 16 s) that covers its extremes in minutes.
+ */
 export const fullLifeguardGrid: LifeguardGrid = {
   nodesCount: 128,
   slowCounts: [2, 8],

@@ -1,6 +1,6 @@
 /**
- * A cluster of membership machines alone: messages are passed as values, nothing is encoded or stored, so a hundred nodes
- * run thousands of times faster than real time. Workloads simulate whole nodes, with disks and codecs.
+ * A cluster of membership machines alone: messages are passed as values, nothing is encoded or stored, so a hundred
+ * nodes run thousands of times faster than real time. Workloads simulate whole nodes, with disks and codecs.
  */
 import { type NodeId, nodeIdFrom } from '../../../src/base/ids.ts';
 import type { Address, Identity } from '../../../src/base/ports.ts';

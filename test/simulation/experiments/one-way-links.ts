@@ -1,6 +1,7 @@
 /**
- * The one-way faults of the Rapid paper: a member that receives nothing for 20 s of every 40 s, and one that loses four of
- * five sent messages. Goals: the group removes it once, no healthy member is declared dead, and all views agree.
+ * The one-way faults of the Rapid paper: a member that receives nothing for 20 s of every 40 s, and one that loses
+ * four of five sent messages. Goals: the group removes it once, no healthy member is declared dead, and all views
+ * agree.
  */
 import { lanMembershipOptions } from '../../../src/membership/state/options.ts';
 import { type LinkFault, MembershipCluster } from './membership-cluster.ts';

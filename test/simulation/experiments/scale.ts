@@ -1,7 +1,7 @@
 /**
- * Measures growth with group size: messages per node, detection time, memory per member. Up to a thousand nodes have full
- * tables; ten thousand share one list and send datagrams only, because a hundred million entries do not fit into memory.
- * Some sizes run both ways, to compare them.
+ * Measures growth with group size: messages per node, detection time, memory per member. Up to a thousand nodes have
+ * full tables; ten thousand share one list and send datagrams only, because a hundred million entries do not fit into
+ * memory. Some sizes run both ways, to compare them.
  */
 import { type MembershipOptions, lanMembershipOptions } from '../../../src/membership/state/options.ts';
 import { MembershipCluster } from './membership-cluster.ts';

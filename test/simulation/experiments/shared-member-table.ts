@@ -1,7 +1,7 @@
 /**
- * Member tables for very large groups: one shared list plus the differences of each node, because nearly all entries are
- * equal. To the machine it is a full table, with two simplifications: the probe order is a random stride through the list
- * instead of a shuffle, and a search for a member with a property gives up after some draws.
+ * Member tables for very large groups: one shared list plus the differences of each node, because nearly all entries
+ * are equal. To the machine it is a full table, with two simplifications: the probe order is a random stride through
+ * the list instead of a shuffle, and a search for a member with a property gives up after some draws.
  */
 import type { NodeId } from '../../../src/base/ids.ts';
 import type { Random } from '../../../src/base/random.ts';

@@ -1,3 +1,4 @@
+/** A campaign finds a deliberately broken machine, and a seed repeats its run. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Random } from '../../../src/base/random.ts';

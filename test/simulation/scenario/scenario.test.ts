@@ -1,3 +1,4 @@
+/** Scenario files and their register are validated. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { parseScenarioRegister, parseScenario } from './scenario.ts';

@@ -106,7 +106,9 @@ class SeedRun {
     if (this.#violation === undefined) timeline.runUntil(untilMs);
   }
 
-  /** Swarm testing: each seed has its own mix of faults, because some bugs hide behind faults that are always active. */
+  /**
+   * Swarm testing: each seed has its own mix of faults, because some bugs hide behind faults that are always active.
+   */
   #startFaults(): void {
     if (this.#violation !== undefined) return;
     this.#faultsActive = true;

@@ -1,6 +1,6 @@
 /**
- * Performs admin actions on a simulated cluster through some node, with retries. Never decides what to do: the operators
- * of the workloads do.
+ * Performs admin actions on a simulated cluster through some node, with retries. Never decides what to do: the
+ * operators of the workloads do.
  */
 import type { Done, ErrorCode } from '../../../src/base/errors.ts';
 import type { NodeId } from '../../../src/base/ids.ts';

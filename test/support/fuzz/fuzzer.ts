@@ -1,6 +1,6 @@
 /**
- * Mutates valid inputs of a decoder. Any other result than acceptance or a coded refusal (another exception, a value that
- * changes when it is encoded and decoded again, growing memory) ends the run and prints the input for a test.
+ * Mutates valid inputs of a decoder. Any other result than acceptance or a coded refusal (another exception, a value
+ * that changes when it is encoded and decoded again, growing memory) ends the run and prints the input for a test.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';

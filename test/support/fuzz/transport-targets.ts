@@ -1,6 +1,6 @@
 /**
- * Fuzz targets: the decoders of the transport. An unauthenticated peer reaches `hello`, `frames` and `datagrams`; only a
- * member reaches `greeting`, `sessions` and `segments`.
+ * Fuzz targets: the decoders of the transport. An unauthenticated peer reaches `hello`, `frames` and `datagrams`; only
+ * a member reaches `greeting`, `sessions` and `segments`.
  */
 import { BoundedLru } from '../../../src/base/collections/bounded-lru.ts';
 import { nodeIdFrom } from '../../../src/base/ids.ts';

@@ -1,6 +1,6 @@
 /**
- * One test per mutant: its recorded seed finds it (`npm run prove mutations -- --record`), or a search of seeds does. The
- * unchanged sources pass with the same seeds. A mutant whose quoted lines are gone fails: quote the new lines.
+ * One test per mutant: its recorded seed finds it (`npm run prove mutations -- --record`), or a search of seeds does.
+ * The unchanged sources pass with the same seeds. A mutant whose quoted lines are gone fails: quote the new lines.
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';

@@ -1,6 +1,6 @@
 /**
- * A kv pool with one writer for each container, so that its last acknowledged value and its version are known. Each write
- * raises the version by one, so the next write finds one that was lost or applied twice.
+ * A kv pool with one writer for each container, so that its last acknowledged value and its version are known. Each
+ * write raises the version by one, so the next write finds one that was lost or applied twice.
  */
 import assert from 'node:assert/strict';
 import { type ClusterSession } from '../../../src/client/index.ts';

@@ -9,12 +9,16 @@ import { installDebianPackage } from '../../../scripts/debian-packages.ts';
 export const namespacesPackage = { packageName: 'iproute2', command: 'ip', check: ['-V'] };
 
 const hub = `remuster-${process.pid}-hub`;
-/** The bridge by which the test reaches all processes, also during a partition. The block is reserved for benchmarks. */
+/**
+ * The bridge by which the test reaches all processes, also during a partition. The block is reserved for benchmarks.
+ */
 const ownBridge = `rm${process.pid}`;
 const ownNet = `198.18.${process.pid % 250}`;
 const commonNet = '198.19.0';
 
-/** Why this machine cannot have such a network; undefined if it can. `report` gets a line for each installed package. */
+/**
+ * Why this machine cannot have such a network; undefined if it can. `report` gets a line for each installed package.
+ */
 export function networkUnavailableReason(report: (text: string) => unknown): string | undefined {
   if (process.platform !== 'linux') return 'only Linux has network namespaces';
   if (process.getuid?.() !== 0) return 'only root can create network namespaces';

@@ -1,4 +1,6 @@
-/** Writers of unique values through several nodes; at the end no acknowledged write is missing and none appears twice. */
+/**
+ * Writers of unique values through several nodes; at the end no acknowledged write is missing and none appears twice.
+ */
 import assert from 'node:assert/strict';
 import {
   type Entry,

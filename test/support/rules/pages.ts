@@ -49,7 +49,9 @@ export function importTableDifferences(text: string): readonly string[] {
   return differences;
 }
 
-/** Sub-folders of src that the page does not name in a row like "| `base/collections` | ... |", and rows without one. */
+/**
+ * Sub-folders of src that the page does not name in a row like "| `base/collections` | ... |", and rows without one.
+ */
 export function subFolderDifferences(text: string, folders: readonly string[]): readonly string[] {
   const rows = [...text.matchAll(/^\| `(\w+(?:\/[\w-]+)+)` +\|/gm)].map((row) => row[1] as string);
   return [

@@ -60,7 +60,10 @@ export class GroupClients {
     return this.#isStopped;
   }
 
-  /** How long a client waits before its next command. In some runs all clients are silent at times: then logs are equal. */
+  /**
+   * How long a client waits before its next command. In some runs all clients are silent at times: then logs are
+   * equal.
+   */
   pauseMs(random: Random): number {
     const pauseMs = random.between(0, this.#pauseMsMax);
     const phase = (this.#options.world.timeline.nowMs + pauseMs) / burstMs;

@@ -1,4 +1,6 @@
-/** Faults of consensus groups: configuration changes, transfers, unhealthy voters, message faults, crashes at a vote. */
+/**
+ * Faults of consensus groups: configuration changes, transfers, unhealthy voters, message faults, crashes at a vote.
+ */
 import type { GroupChange, GroupMember } from '../../../../src/consensus/state/state-machine.ts';
 import { type Fault, type FaultContext, repeatedly } from '../../faults/common-faults.ts';
 import type { SimulatedWorld } from '../../../../src/simulation/world/simulated-world.ts';

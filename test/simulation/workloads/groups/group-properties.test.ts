@@ -1,3 +1,4 @@
+/** Every property is shown a violation that it must find, and a history that it must accept. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { fenceOf } from '../../../../src/base/fence.ts';

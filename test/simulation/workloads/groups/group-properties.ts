@@ -129,8 +129,8 @@ const fencesGrow: Property = () => {
 };
 
 /**
- * All nodes apply the same entry at an index, after restarts and snapshots too; the hash chain covers all entries before.
- * No node applies an index twice between two restarts.
+ * All nodes apply the same entry at an index, after restarts and snapshots too; the hash chain covers all entries
+ * before. No node applies an index twice between two restarts.
  */
 const committedStaysCommitted: Property = () => {
   const chains = new Map<number, number>();

@@ -1,3 +1,4 @@
+/** The group workload reports what its properties need, and repeats its log for the same seed. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { runCampaign } from '../../scenario/campaign.ts';

@@ -1,3 +1,4 @@
+/** Replicated cells deduplicate commands, chain their history and survive a snapshot. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { RegisterAction } from '../../checking/register-model.ts';

@@ -15,7 +15,10 @@ type Assigned = { readonly attempt: number; readonly fence: bigint; readonly nod
 type Unit = { runs: number; sent: number; readonly assigned: Assigned[] };
 type UnitName = Pick<UnitRun, 'job' | 'workflow' | 'unit'>;
 
-/** A manager must have known a state for so long before a property relies on it: decisions take time to become messages. */
+/**
+ * A manager must have known a state for so long before a property relies on it: decisions take time to become
+ * messages.
+ */
 const knownForMs = 5_000;
 
 export class JobObserver {

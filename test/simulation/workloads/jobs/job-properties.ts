@@ -1,4 +1,6 @@
-/** Properties of jobs: accepted jobs are kept, end in time with a reason, one job per key, final statuses never change. */
+/**
+ * Properties of jobs: accepted jobs are kept, end in time with a reason, one job per key, final statuses never change.
+ */
 import { isTerminalStatus } from '../../../../src/jobs/job-types.ts';
 import type { Property } from '../../checking/workload.ts';
 import type { ObservedJob } from '../../checking/job-observations.ts';
@@ -159,7 +161,9 @@ function exhausted({ request }: JobPlan, attempts: NonNullable<ObservedJob['atte
   });
 }
 
-/** For scenarios without faults and troublesome code: a job that is not cancelled completes, except for failed items. */
+/**
+ * For scenarios without faults and troublesome code: a job that is not cancelled completes, except for failed items.
+ */
 const healthyJobsComplete: Property = () => {
   const plans = new Map<string, JobPlan>();
   const completed = new Set<string>();

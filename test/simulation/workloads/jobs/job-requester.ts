@@ -1,6 +1,6 @@
 /**
- * Sends job requests through a node and observes their start and end, so a request that never ends is found. The outcome
- * is undefined if the node crashes.
+ * Sends job requests through a node and observes their start and end, so a request that never ends is found. The
+ * outcome is undefined if the node crashes.
  */
 import type { Outcome } from '../../../../src/base/errors.ts';
 import type { JobVerb } from '../../../../src/messages/jobs.ts';

@@ -1,4 +1,6 @@
-/** Properties of results: of each unit only the last attempt counts; a completed batch has every item once, in order. */
+/**
+ * Properties of results: of each unit only the last attempt counts; a completed batch has every item once, in order.
+ */
 import type { JobStatus } from '../../../../src/jobs/job-types.ts';
 import type { Property } from '../../checking/workload.ts';
 import type { ObservedJob, ItemCounts } from '../../checking/job-observations.ts';

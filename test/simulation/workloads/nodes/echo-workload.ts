@@ -1,6 +1,6 @@
 /**
- * Workload of whole nodes that join through seeds and send echo requests, plus one node of another cluster. Observes all
- * traffic at the ports.
+ * Workload of whole nodes that join through seeds and send echo requests, plus one node of another cluster. Observes
+ * all traffic at the ports.
  */
 import type { Clock, Datagrams, Identity, Streams } from '../../../../src/base/ports.ts';
 import type { Random } from '../../../../src/base/random.ts';

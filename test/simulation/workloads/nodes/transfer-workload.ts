@@ -1,4 +1,6 @@
-/** Workload of byte streams larger than the credit. Every byte follows from its position, so receivers verify content. */
+/**
+ * Workload of byte streams larger than the credit. Every byte follows from its position, so receivers verify content.
+ */
 import { AssertionFailed } from '../../../../src/base/assert.ts';
 import { nodeIdFrom } from '../../../../src/base/ids.ts';
 import type { ByteStream, ByteStreamEvents, Identity, Streams } from '../../../../src/base/ports.ts';

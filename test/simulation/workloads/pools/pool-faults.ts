@@ -12,7 +12,10 @@ import type { SimulatedWorld } from '../../../../src/simulation/world/simulated-
 
 /** A serving lease is safe up to a ratio of 1.375 between two clocks: 0.8 here and 1.1 there. */
 const driftMax = 0.15;
-/** A leader lease ends 467 ms after its heartbeat round, by a clock that may run 1.15 times too fast; rounds come every 100 ms. */
+/**
+ * A leader lease ends 467 ms after its heartbeat round, by a clock that may run 1.15 times too fast; rounds come every
+ * 100 ms.
+ */
 const mildDelayMsMax = 120;
 const recordsMax = 10_000;
 
@@ -78,8 +81,8 @@ export const poolFaults = {
   }),
 
   /**
-   * An owner is partitioned from its replicas and serves without them, and crashes when the partition heals: only it has
-   * the writes that it acknowledged meanwhile.
+   * An owner is partitioned from its replicas and serves without them, and crashes when the partition heals: only it
+   * has the writes that it acknowledged meanwhile.
    */
   killIsolatedOwner: repeatedly(8_000, (context) => {
     const { world, random, after } = context;

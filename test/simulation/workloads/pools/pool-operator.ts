@@ -1,4 +1,7 @@
-/** Operator of simulated pools: creates pools, moves containers, drains nodes, deletes a pool. Retries through any node. */
+/**
+ * Operator of simulated pools: creates pools, moves containers, drains nodes, deletes a pool. Retries through any
+ * node.
+ */
 import type { Random } from '../../../../src/base/random.ts';
 import type { NodeCore } from '../../../../src/node/core/node-core-types.ts';
 import { PoolOperations } from '../../../../src/placement/operations/pool-operations.ts';

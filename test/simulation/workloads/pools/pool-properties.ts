@@ -229,7 +229,9 @@ const allContainersServe: Property = () => {
   };
 };
 
-/** Every error of a call is retryable. UNKNOWN_POOL counts as such: a node whose table lags may not know the pool yet. */
+/**
+ * Every error of a call is retryable. UNKNOWN_POOL counts as such: a node whose table lags may not know the pool yet.
+ */
 const failuresAreRetryable: Property = () => ({
   observe(event) {
     if (event.kind !== 'callFailed' || errorTable[event.code].retryable || event.code === 'UNKNOWN_POOL')

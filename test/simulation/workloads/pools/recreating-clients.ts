@@ -1,6 +1,6 @@
 /**
- * Clients that create, call, delete and recreate a pool under one name. Each waits for every reply, so a call belongs to
- * one lifecycle.
+ * Clients that create, call, delete and recreate a pool under one name. Each waits for every reply, so a call belongs
+ * to one lifecycle.
  */
 import type { Random } from '../../../../src/base/random.ts';
 import { createPoolAndAwaitTable } from '../../../../src/node/admin/pool-creation.ts';

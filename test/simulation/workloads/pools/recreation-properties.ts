@@ -1,12 +1,12 @@
 /**
- * Properties of pools that are deleted and recreated under the same name. Each lifecycle has its own histories and states,
- * so a write into one that is read in another is a violation.
+ * Properties of pools that are deleted and recreated under the same name. Each lifecycle has its own histories and
+ * states, so a write into one that is read in another is a violation.
  */
 import type { Property } from '../../checking/workload.ts';
 
 /**
- * A pool is callable through the node that created it as soon as create returns, until that node restarts or the pool is
- * deleted, and any node can delete it: neither is ever refused with UNKNOWN_POOL.
+ * A pool is callable through the node that created it as soon as create returns, until that node restarts or the pool
+ * is deleted, and any node can delete it: neither is ever refused with UNKNOWN_POOL.
  */
 const createdPoolsAreCallable: Property = () => {
   let created = 0;
@@ -26,8 +26,8 @@ const createdPoolsAreCallable: Property = () => {
 const goneMsMax = 5_000;
 
 /**
- * No write is acknowledged that ran in a pool deleted longer ago than a serving lease lasts. Reads do not count: an owner
- * with a lease whose disk is full does not learn of the deletion.
+ * No write is acknowledged that ran in a pool deleted longer ago than a serving lease lasts. Reads do not count: an
+ * owner with a lease whose disk is full does not learn of the deletion.
  */
 const deletedPoolsAcceptNothing: Property = () => {
   const goneMs = new Map<string, number>();
