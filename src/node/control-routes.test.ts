@@ -11,7 +11,7 @@ import { nodeOptions } from './options/options.ts';
 import { httpRoutes } from './http/routes.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
-type Asked = Partial<ApiRequest> & { readonly method?: string };
+type RouteRequest = Partial<ApiRequest> & { readonly method?: string };
 
 const options = nodeOptions({ cluster: 'test', secret: 'correct horse battery staple' });
 const names = ['m1', 'm2', 'm3', 'w1'] as const;
@@ -57,8 +57,8 @@ class Scene {
     this.#world.advance(ms);
   }
 
-  /** Lets time pass until the answer is there. */
-  async ask(at: string, path: string, { method = 'GET', ...request }: Asked = {}): Promise<ApiResponse> {
+  /** Advances time until the response is there. */
+  async invoke(at: string, path: string, { method = 'GET', ...request }: RouteRequest = {}): Promise<ApiResponse> {
     const sources = {
       core: this.core(at),
       options,
@@ -68,13 +68,13 @@ class Scene {
     };
     const route = httpRoutes(sources).find((one) => one.path === path && one.method === method);
     assert.ok(route !== undefined, `there is no ${method} ${path}`);
-    let over = false;
+    let isSettled = false;
     const handled = route.handler({ params: {}, query: {}, body: undefined, lastEventId: undefined, ...request });
     const settled = handled.finally(() => {
-      over = true;
+      isSettled = true;
     });
     settled.catch(() => {});
-    for (let step = 0; !over; step++) {
+    for (let step = 0; !isSettled; step++) {
       assert.ok(step < 2_000, `${path} hangs`);
       this.#world.advance(10);
       await new Promise((resolve) => setImmediate(resolve));
@@ -82,10 +82,10 @@ class Scene {
     return await settled;
   }
 
-  async json(at: string, path: string, asked: Asked = {}): Promise<Fields> {
-    const answer = await this.ask(at, path, asked);
-    assert.ok('json' in answer);
-    return answer.json as Fields;
+  async json(at: string, path: string, pending: RouteRequest = {}): Promise<Fields> {
+    const response = await this.invoke(at, path, pending);
+    assert.ok('json' in response);
+    return response.json as Fields;
   }
 
   async post(at: string, path: string, name: string, body: object = {}): Promise<Fields> {
@@ -102,8 +102,12 @@ class Scene {
     this.advance(5_000);
   }
 
-  async refused(code: Parameters<typeof isRemusterError>[1], pattern: RegExp, asked: Promise<unknown>): Promise<void> {
-    await assert.rejects(asked, (error) => {
+  async refused(
+    code: Parameters<typeof isRemusterError>[1],
+    pattern: RegExp,
+    pending: Promise<unknown>,
+  ): Promise<void> {
+    await assert.rejects(pending, (error) => {
       assert.ok(isRemusterError(error, code), String(error));
       assert.match(error.message, pattern);
       return true;
@@ -172,14 +176,14 @@ test('a watch sends its first revision and each change, and stops with its reade
   const scene = new Scene();
   const { revision } = await scene.put('/w/a', 'before');
   const watch = async (query: Record<string, string>, lastEventId?: string) => {
-    const told: ServerSentEvent[] = [];
-    const answer = await scene.ask('w1', '/v1/registry/watch', { query, lastEventId });
-    assert.ok('sse' in answer);
-    const stop = answer.sse(
-      (event) => told.push(event) > 0,
+    const events: ServerSentEvent[] = [];
+    const response = await scene.invoke('w1', '/v1/registry/watch', { query, lastEventId });
+    assert.ok('sse' in response);
+    const stop = response.sse(
+      (event) => events.push(event) > 0,
       () => {},
     );
-    return { told, stop };
+    return { events, stop };
   };
   const [now, since] = [await watch({ prefix: '/w/' }), await watch({ prefix: '/w/' }, String(Number(revision) - 1))];
   scene.advance(1_000);
@@ -191,11 +195,11 @@ test('a watch sends its first revision and each change, and stops with its reade
   scene.advance(1_000);
   const changes = (events: readonly ServerSentEvent[]): unknown[] =>
     events.flatMap(({ data }) => ((data as Fields)['changes'] ?? []) as readonly Fields[]).map(({ key }) => key);
-  const { epoch } = (now.told[0]?.data ?? {}) as Fields;
+  const { epoch } = (now.events[0]?.data ?? {}) as Fields;
   assert.match(String(epoch), /^[0-9a-f]{16}\.0$/);
-  assert.deepEqual(now.told[0], { event: 'from', data: { from: Number(revision) + 1, epoch } });
-  assert.deepEqual(changes(now.told), ['/w/b']);
-  assert.deepEqual(changes(since.told), ['/w/a', '/w/b', '/w/c']);
+  assert.deepEqual(now.events[0], { event: 'from', data: { from: Number(revision) + 1, epoch } });
+  assert.deepEqual(changes(now.events), ['/w/b']);
+  assert.deepEqual(changes(since.events), ['/w/a', '/w/b', '/w/c']);
   since.stop();
   for (const from of ['0', '-1', 'x', '1.5'])
     await scene.refused('BAD_ARGUMENT', /from must be a whole number/, watch({ from }));
@@ -259,7 +263,7 @@ test('a manager that was removed stays outside until it is added again', async (
   await scene.post('w1', '/v1/managers/:name/remove', removed, { reason: 'old' });
   scene.advance(10_000);
   assert.deepEqual(await scene.standings(), { ...all, [removed]: 'outside' });
-  // It is no voter any more, and still knows whom to ask.
+  // It is no longer a voter, and still finds the leader.
   assert.equal((await scene.json(removed, '/v1/leader'))['leader'], leader);
   await scene.refused('PRECONDITION', /not a member/, scene.post(removed, '/v1/managers/:name/promote', removed));
   await scene.refused(

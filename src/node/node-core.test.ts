@@ -170,17 +170,17 @@ test('embedded state reaches all members, the newest version wins, and a new gen
 test('reachability requests the view of every member and names members that do not reply', () => {
   const world = clusterOf(['a', 'b', 'c']);
   world.advance(5_000);
-  const asked = (): Reachability => {
+  const measured = (): Reachability => {
     let result: Reachability | undefined;
     coreOf(world, 'a').reachability((found) => (result = found));
     world.advance(6_000);
     return result ?? assert.fail('there is a deadline');
   };
-  const whole = asked();
+  const whole = measured();
   assert.deepEqual(whole.unanswered, []);
   assert.equal(whole.hearings.length, 6);
   world.pauseNode('b', 20_000);
-  const partial = asked();
+  const partial = measured();
   assert.deepEqual(partial.unanswered, ['b']);
   assert.deepEqual(new Set(partial.hearings.map(({ from }) => from)), new Set(['a', 'c']));
 });
@@ -220,19 +220,19 @@ test('a node with a full disk stays alive in membership', () => {
   assert.ok((coreOf(world, 'b').counters().core['store.writeFailed'] ?? 0) > 0);
 });
 
-function ask(world: SimulatedWorld<Program>, from: string, to: string, body: Uint8Array): Outcome<Uint8Array> {
-  let answer: Outcome<Uint8Array> | undefined;
+function sendRequest(world: SimulatedWorld<Program>, from: string, to: string, body: Uint8Array): Outcome<Uint8Array> {
+  let reply: Outcome<Uint8Array> | undefined;
   const { host } = coreOf(world, to).identity;
   world.program(from)?.streams?.request({ host, port }, body, 1_000, (outcome) => {
-    answer = outcome.ok ? { ok: true, value: Uint8Array.from(outcome.value) } : outcome;
+    reply = outcome.ok ? { ok: true, value: Uint8Array.from(outcome.value) } : outcome;
   });
   world.advance(2_000);
-  assert.ok(answer !== undefined, 'a request has a deadline');
-  return answer;
+  assert.ok(reply !== undefined, 'a request has a deadline');
+  return reply;
 }
 
-function answerTo(world: SimulatedWorld<Program>, question: Message): Message {
-  const outcome = ask(world, 'a', 'b', encodeMessage(question));
+function replyTo(world: SimulatedWorld<Program>, request: Message): Message {
+  const outcome = sendRequest(world, 'a', 'b', encodeMessage(request));
   assert.ok(outcome.ok);
   return decodeMessage(outcome.value);
 }
@@ -240,11 +240,11 @@ function answerTo(world: SimulatedWorld<Program>, question: Message): Message {
 test('a node replies to echo and listMembers', () => {
   const world = clusterOf(['a', 'b']);
   world.advance(3_000);
-  assert.deepEqual(answerTo(world, { kind: 'echo', payload: Uint8Array.of(1, 2) }), {
+  assert.deepEqual(replyTo(world, { kind: 'echo', payload: Uint8Array.of(1, 2) }), {
     kind: 'echoReply',
     payload: Uint8Array.of(1, 2),
   });
-  const list = answerTo(world, { kind: 'listMembers' });
+  const list = replyTo(world, { kind: 'listMembers' });
   assert.ok(list.kind === 'listMembersReply');
   assert.deepEqual(list.members.map(({ entry, state }) => `${entry.name} ${state}`).toSorted(), ['a alive', 'b alive']);
 });
@@ -253,7 +253,7 @@ test('a node rejects malformed messages and messages that are no requests, and c
   const world = clusterOf(['a', 'b', 'c']);
   world.advance(3_000);
   const codeOf = (body: Uint8Array): string => {
-    const outcome = ask(world, 'a', 'b', body);
+    const outcome = sendRequest(world, 'a', 'b', body);
     return outcome.ok ? 'ok' : outcome.error.code;
   };
   assert.equal(codeOf(Uint8Array.of(wireFormat, 2, 3, 4)), 'FORBIDDEN');

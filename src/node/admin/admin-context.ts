@@ -42,9 +42,9 @@ export function requireSameDatacenter({ core }: AdminContext, { name, dc }: Memb
   throw new RemusterError('PRECONDITION', `${name} is in ${dc}, and ${self} is in ${own}: ask a node of ${dc}`, 'no');
 }
 
-/** The cluster is reachable; only this one node is not, so the exit code of the command must not say otherwise. */
-export async function unreachableAsPrecondition<T>({ name }: MemberRow, answer: Promise<T>): Promise<T> {
-  return await answer.catch((error: unknown) => {
+/** Only this one node is unreachable, not the cluster, so the command must not exit with the code of UNREACHABLE. */
+export async function unreachableAsPrecondition<T>({ name }: MemberRow, result: Promise<T>): Promise<T> {
+  return await result.catch((error: unknown) => {
     if (!isRemusterError(error, 'UNREACHABLE')) throw error;
     throw new RemusterError('PRECONDITION', `${name} cannot be reached: check that it runs`, error.stateChanged);
   });

@@ -1,4 +1,4 @@
-/** Admin actions on pools and containers. One read or one guarded write; a migration goes to the leader. */
+/** Admin actions on pools and containers. One read or one guarded write; the leader executes a migration. */
 import { RemusterError, toPromise } from '../../base/errors.ts';
 import { type CreatedPool, PoolOperations } from '../../placement/operations/pool-operations.ts';
 import type { ContainerExplanation } from '../../placement/operations/container-explanation.ts';

@@ -60,8 +60,8 @@ class Scene {
     return outcome.value;
   }
 
-  deploy(name: string, words: string): DeployedModule {
-    const code = new TextEncoder().encode(`${name} ${words}`);
+  deploy(name: string, version: string): DeployedModule {
+    const code = new TextEncoder().encode(`${name} ${version}`);
     return this.ask<DeployedModule>((done) => this.operations.deploy({ name, code, sha256: sha256(code) }, done));
   }
 

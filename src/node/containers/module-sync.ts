@@ -154,33 +154,33 @@ export class ModuleSync {
     this.#cancelRetry = clock.schedule(Math.min(...missing.map(dueMs)) - nowMs, () => this.#next());
   }
 
-  #load(wanted: ListedVersion): void {
+  #load(listed: ListedVersion): void {
     const { files, bundles } = this.#ports;
-    const path = pathOf(wanted.sha256);
+    const path = pathOf(listed.sha256);
     this.#isBusy = true;
     files.read(path, (read) => {
-      const isStored = read.ok && read.value !== undefined && bundles.sha256(read.value) === wanted.sha256;
-      if (isStored) this.#import(wanted, path);
-      else this.#fetch(wanted, path);
+      const isStored = read.ok && read.value !== undefined && bundles.sha256(read.value) === listed.sha256;
+      if (isStored) this.#import(listed, path);
+      else this.#fetch(listed, path);
     });
   }
 
-  #fetch(wanted: ListedVersion, path: string): void {
+  #fetch(listed: ListedVersion, path: string): void {
     const { files, bundles } = this.#ports;
-    this.#reader.code(wanted.name, wanted, (outcome) => {
-      if (!outcome.ok) return this.#onLoaded(wanted, outcome);
-      if (bundles.sha256(outcome.value) !== wanted.sha256)
-        return this.#onLoaded(wanted, failure('BUNDLE_INVALID', 'the code in the registry does not match its hash'));
+    this.#reader.code(listed.name, listed, (outcome) => {
+      if (!outcome.ok) return this.#onLoaded(listed, outcome);
+      if (bundles.sha256(outcome.value) !== listed.sha256)
+        return this.#onLoaded(listed, failure('BUNDLE_INVALID', 'the code in the registry does not match its hash'));
       files.replace(path, outcome.value, (written) => {
-        if (written.ok) this.#import(wanted, path);
-        else this.#onLoaded(wanted, written);
+        if (written.ok) this.#import(listed, path);
+        else this.#onLoaded(listed, written);
       });
     });
   }
 
-  #import(wanted: ListedVersion, path: string): void {
+  #import(listed: ListedVersion, path: string): void {
     this.#ports.bundles.load(path, (outcome) => {
-      this.#onLoaded(wanted, outcome.ok ? this.#add(wanted, outcome.value) : outcome);
+      this.#onLoaded(listed, outcome.ok ? this.#add(listed, outcome.value) : outcome);
     });
   }
 
@@ -195,18 +195,18 @@ export class ModuleSync {
     return success(undefined);
   }
 
-  #onLoaded(wanted: ListedVersion, outcome: Outcome<unknown>): void {
+  #onLoaded(listed: ListedVersion, outcome: Outcome<unknown>): void {
     const { clock, emit } = this.#ports;
-    const { name: module, version, bytes } = wanted;
+    const { name: module, version, bytes } = listed;
     this.#isBusy = false;
     if (!this.#isOpen) return;
     if (outcome.ok) {
-      this.#failed.delete(nameOf(wanted));
+      this.#failed.delete(nameOf(listed));
       emit({ kind: 'module.loaded', module, version, bytes });
     } else {
-      const attempts = (this.#failed.get(nameOf(wanted))?.attempts ?? 0) + 1;
+      const attempts = (this.#failed.get(nameOf(listed))?.attempts ?? 0) + 1;
       const retryDelayMs = Math.min(retryMsMax, retryMsMin * 2 ** Math.min(10, attempts - 1));
-      this.#failed.set(nameOf(wanted), { attempts, retryAtMs: clock.nowMs() + retryDelayMs });
+      this.#failed.set(nameOf(listed), { attempts, retryAtMs: clock.nowMs() + retryDelayMs });
       const { code, message: reason } = outcome.error;
       emit({ kind: 'module.failed', module, version, code, reason });
     }
@@ -218,9 +218,9 @@ export class ModuleSync {
     this.#isCleanedUp = true;
     const { files, modules } = this.#ports;
     for (const name of modules.names()) {
-      const listed = this.#records.get(name)?.versions.map(({ version }) => version) ?? [];
+      const recorded = this.#records.get(name)?.versions.map(({ version }) => version) ?? [];
       for (const version of modules.versions(name)) {
-        if (version > 0 && !listed.includes(version)) modules.remove(name, version);
+        if (version > 0 && !recorded.includes(version)) modules.remove(name, version);
       }
     }
     this.#isBusy = true;

@@ -127,7 +127,7 @@ describe('group formation', () => {
 
 /**
  * Managers that share a seed and know no other manager: only the seed remembers its requesters. Messages take random
- * times, and membership tells each manager some of the others at random.
+ * times, and membership reveals some of the others to each manager at random.
  */
 function formOnce(random: Random): void {
   const count = 2 + random.below(4);

@@ -7,8 +7,8 @@ import { callRoutes, toPlainJson } from './call-routes.ts';
 
 type Called = Parameters<CallSession['call']>;
 
-async function ask(body: unknown, answer: (...called: Called) => unknown = () => null): Promise<unknown> {
-  const [route] = callRoutes(() => ({ session: () => ({ call: async (...called) => await answer(...called) }) }));
+async function invoke(body: unknown, response: (...called: Called) => unknown = () => null): Promise<unknown> {
+  const [route] = callRoutes(() => ({ session: () => ({ call: async (...called) => await response(...called) }) }));
   assert.ok(route?.method === 'POST' && route.path === '/v1/call');
   const got = await route.handler({ params: {}, query: {}, body, lastEventId: undefined });
   assert.ok('json' in got && got.status === 200);
@@ -23,8 +23,8 @@ describe('POST /v1/call', () => {
   test('forwards the call with its options', async () => {
     const seen: Called[] = [];
     const note = (...called: Called): number => seen.push(called);
-    assert.equal(await ask({ ...basic, callId: 'order-7', timeoutMs: 500 }, note), 1);
-    await ask({ pool: 'visits', method: 'read', route: { hash: 'k' }, retryTimeoutMs: 9 }, note);
+    assert.equal(await invoke({ ...basic, callId: 'order-7', timeoutMs: 500 }, note), 1);
+    await invoke({ pool: 'visits', method: 'read', route: { hash: 'k' }, retryTimeoutMs: 9 }, note);
     assert.deepEqual(seen, [
       [basic, { callId: 'order-7', timeoutMs: 500 }],
       [{ pool: 'visits', method: 'read', args: [], route: { hash: 'k' } }, { retryTimeoutMs: 9 }],
@@ -42,7 +42,7 @@ describe('POST /v1/call', () => {
       { local: true },
       { dynamic: true },
     ];
-    for (const route of routes) assert.deepEqual(await ask({ ...basic, route }, (called) => called.route), route);
+    for (const route of routes) assert.deepEqual(await invoke({ ...basic, route }, (called) => called.route), route);
   });
 
   test('rejects malformed calls', async () => {
@@ -69,27 +69,27 @@ describe('POST /v1/call', () => {
     for (const timeoutMs of times) wrong.push({ ...basic, timeoutMs });
     for (const route of routes) wrong.push({ ...basic, route });
     for (const body of wrong) {
-      await assert.rejects(ask(body), (error) => isRemusterError(error, 'BAD_ARGUMENT'), JSON.stringify(body));
+      await assert.rejects(invoke(body), (error) => isRemusterError(error, 'BAD_ARGUMENT'), JSON.stringify(body));
     }
     const [route] = callRoutes(() => undefined);
-    const answer = route?.handler({ params: {}, query: {}, body: basic, lastEventId: undefined });
-    await assert.rejects(answer ?? assert.fail('no route'), (error) => isRemusterError(error, 'PRECONDITION'));
+    const response = route?.handler({ params: {}, query: {}, body: basic, lastEventId: undefined });
+    await assert.rejects(response ?? assert.fail('no route'), (error) => isRemusterError(error, 'PRECONDITION'));
   });
 
   test('returns errors of the call unchanged', async () => {
     const fails = (): never => {
       throw new RemusterError('PARTIAL', '1 of 2');
     };
-    await assert.rejects(ask(basic, fails), (error) => isRemusterError(error, 'PARTIAL'));
+    await assert.rejects(invoke(basic, fails), (error) => isRemusterError(error, 'PARTIAL'));
   });
 
   test('collects a result stream up to a limit', async () => {
     const flow = async function* (count: number): AsyncGenerator {
       for (let i = 0; i < count; i++) yield BigInt(i);
     };
-    assert.deepEqual(await ask(basic, () => flow(3)), ['0', '1', '2']);
+    assert.deepEqual(await invoke(basic, () => flow(3)), ['0', '1', '2']);
     await assert.rejects(
-      ask(basic, () => flow(10_001)),
+      invoke(basic, () => flow(10_001)),
       (error) => isRemusterError(error, 'TOO_LARGE'),
     );
   });

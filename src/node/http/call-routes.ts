@@ -35,8 +35,8 @@ async function call(session: CallSession | undefined, { body }: ApiRequest): Pro
   if (typeof pool !== 'string' || typeof method !== 'string' || !Array.isArray(args)) {
     throw new RemusterError('BAD_ARGUMENT', `the body must be ${shape}`);
   }
-  const wanted = { pool, method, args: args as readonly unknown[], route: routeIn(fields['route']) };
-  const result = await session.call(wanted, optionsIn(fields));
+  const containerCall = { pool, method, args: args as readonly unknown[], route: routeIn(fields['route']) };
+  const result = await session.call(containerCall, optionsIn(fields));
   return objectReply({ result: isResultStream(result) ? await collectItems(result) : toPlainJson(result) });
 }
 

@@ -50,7 +50,7 @@ export function streamJobProgress(
   };
   const poll = (): void => {
     source.watch({ jobId, afterVersion, waitMs }, waitMs + replyMarginMs).then(
-      (answer) => (stopped ? undefined : onProgress(answer as JobProgress)),
+      (reply) => (stopped ? undefined : onProgress(reply as JobProgress)),
       (error: unknown) => (stopped ? undefined : onError(error)),
     );
   };

@@ -21,7 +21,7 @@ type SentCommand = { readonly verb: string; readonly args: Record<string, unknow
 class Scene {
   readonly commands: SentCommand[] = [];
   readonly stored: string[] = [];
-  answer: (command: SentCommand, times: number) => Outcome<string> = () => success('{}');
+  response: (command: SentCommand, times: number) => Outcome<string> = () => success('{}');
   nowMs = 0;
   readonly #clock: Pick<Clock, 'nowMs' | 'schedule'> = {
     nowMs: () => this.nowMs,
@@ -38,8 +38,8 @@ class Scene {
       assert.ok(remainingMs > 0);
       const command = { verb, args: JSON.parse(args) as Record<string, unknown>, submitter };
       this.commands.push(command);
-      const answer = this.answer(command, this.commands.length);
-      setImmediate(() => done(answer));
+      const response = this.response(command, this.commands.length);
+      setImmediate(() => done(response));
     },
     storeBundle: (sha256, code, done) => {
       this.stored.push(`${sha256}:${new TextDecoder().decode(code)}`);
@@ -47,16 +47,16 @@ class Scene {
     },
   };
 
-  async ask(method: string, path: string, request: Partial<ApiRequest> = {}): Promise<ApiResponse> {
+  async invoke(method: string, path: string, request: Partial<ApiRequest> = {}): Promise<ApiResponse> {
     const route = jobRoutes(() => this.#gateway, this.#clock).find((one) => one.method === method && one.path === path);
     assert.ok(route, `there is no ${method} ${path}`);
     return await route.handler({ params: {}, query: {}, body: undefined, lastEventId: undefined, ...request });
   }
 
   async json(method: string, path: string, request: Partial<ApiRequest> = {}): Promise<Record<string, unknown>> {
-    const answer = await this.ask(method, path, request);
-    assert.ok('json' in answer && answer.status === 200);
-    return answer.json as Record<string, unknown>;
+    const response = await this.invoke(method, path, request);
+    assert.ok('json' in response && response.status === 200);
+    return response.json as Record<string, unknown>;
   }
 }
 
@@ -102,26 +102,26 @@ describe('routes of jobs', () => {
       ['maybe', 1],
     ] as const) {
       const scene = new Scene();
-      scene.answer = (_order, time) => (time === 1 ? failure('NOT_LEADER', 'x', stateChanged) : success('{}'));
+      scene.response = (_order, time) => (time === 1 ? failure('NOT_LEADER', 'x', stateChanged) : success('{}'));
       const body = { request: { bundle: 'a' } };
-      await scene.ask('POST', '/v1/jobs', { body }).catch((error: unknown) => assert.ok(saying('maybe')(error)));
+      await scene.invoke('POST', '/v1/jobs', { body }).catch((error: unknown) => assert.ok(saying('maybe')(error)));
       assert.equal(scene.commands.length, times, stateChanged);
     }
   });
 
   test('do not claim after a later rejection that a submission had no effect', async () => {
     const scene = new Scene();
-    scene.answer = (_order, times) => failure(times === 1 ? 'NETWORK_TIMEOUT' : 'UNKNOWN_JOB');
-    await assert.rejects(scene.ask('DELETE', '/v1/jobs/:id', { params: { id: 'j1' } }), saying('maybe'));
+    scene.response = (_order, times) => failure(times === 1 ? 'NETWORK_TIMEOUT' : 'UNKNOWN_JOB');
+    await assert.rejects(scene.invoke('DELETE', '/v1/jobs/:id', { params: { id: 'j1' } }), saying('maybe'));
     assert.equal(scene.commands.length, 2);
   });
 
   test('store the code of a submission first', async () => {
     const scene = new Scene();
-    scene.answer = () => success('{"jobId":"j1","status":"QUEUED","isNew":true}');
+    scene.response = () => success('{"jobId":"j1","status":"QUEUED","isNew":true}');
     const request = { bundle: 'ab', workflows: [] };
-    const answer = await scene.json('POST', '/v1/jobs', { body: { request, code: btoa('code') } });
-    assert.deepEqual(answer, { schemaVersion: 1, jobId: 'j1', status: 'QUEUED', isNew: true });
+    const response = await scene.json('POST', '/v1/jobs', { body: { request, code: btoa('code') } });
+    assert.deepEqual(response, { schemaVersion: 1, jobId: 'j1', status: 'QUEUED', isNew: true });
     assert.deepEqual(scene.stored, ['ab:code']);
     assert.deepEqual(scene.commands, [{ verb: 'submit', args: request, submitter: 'http' }]);
   });
@@ -137,18 +137,22 @@ describe('routes of jobs', () => {
       { request: { bundle: 'a' }, code: '%' },
     ];
     for (const body of bodies)
-      await assert.rejects(scene.ask('POST', '/v1/jobs', { body }), refusedWith('BAD_ARGUMENT'), JSON.stringify(body));
-    await assert.rejects(scene.ask('GET', '/v1/jobs', { query: { limit: 'x' } }), refusedWith('BAD_ARGUMENT'));
+      await assert.rejects(
+        scene.invoke('POST', '/v1/jobs', { body }),
+        refusedWith('BAD_ARGUMENT'),
+        JSON.stringify(body),
+      );
+    await assert.rejects(scene.invoke('GET', '/v1/jobs', { query: { limit: 'x' } }), refusedWith('BAD_ARGUMENT'));
     assert.deepEqual(scene.commands, []);
     const clock = { nowMs: () => 0, schedule: () => () => {} };
     const [list] = jobRoutes(() => undefined, clock);
-    const asked = list?.handler({ params: {}, query: {}, body: undefined, lastEventId: undefined });
-    await assert.rejects(asked ?? assert.fail(), refusedWith('PRECONDITION'));
+    const pending = list?.handler({ params: {}, query: {}, body: undefined, lastEventId: undefined });
+    await assert.rejects(pending ?? assert.fail(), refusedWith('PRECONDITION'));
   });
 
   test('retry while there is no leader, and a submission that may have been executed only with a key', async () => {
     const scene = new Scene();
-    scene.answer = (_order, times) => (times < 4 ? failure('NO_QUORUM') : success('{"items":[]}'));
+    scene.response = (_order, times) => (times < 4 ? failure('NO_QUORUM') : success('{"items":[]}'));
     assert.deepEqual((await scene.json('GET', '/v1/jobs'))['items'], []);
     assert.equal(scene.commands.length, 4);
 
@@ -157,31 +161,31 @@ describe('routes of jobs', () => {
       [{ idempotencyKey: 'k' }, 2],
     ] as const) {
       const other = new Scene();
-      other.answer = (_order, n) => (n < 2 ? failure('NETWORK_TIMEOUT') : success('{}'));
-      const asked = other.ask('POST', '/v1/jobs', { body: { request: { bundle: 'a', ...key } } });
-      if (times === 1) await assert.rejects(asked, refusedWith('NETWORK_TIMEOUT'));
-      else await asked;
+      other.response = (_order, n) => (n < 2 ? failure('NETWORK_TIMEOUT') : success('{}'));
+      const pending = other.invoke('POST', '/v1/jobs', { body: { request: { bundle: 'a', ...key } } });
+      if (times === 1) await assert.rejects(pending, refusedWith('NETWORK_TIMEOUT'));
+      else await pending;
       assert.equal(other.commands.length, times);
     }
     const never = new Scene();
-    never.answer = () => failure('NO_QUORUM');
-    await assert.rejects(never.ask('GET', '/v1/jobs'), refusedWith('NO_QUORUM'));
+    never.response = () => failure('NO_QUORUM');
+    await assert.rejects(never.invoke('GET', '/v1/jobs'), refusedWith('NO_QUORUM'));
     assert.ok(never.nowMs > 10_000);
   });
 });
 
 describe('the progress stream', () => {
   async function followed(scene: Scene, request: Partial<ApiRequest> = {}): Promise<readonly ServerSentEvent[]> {
-    const answer = await scene.ask('GET', '/v1/jobs/:id/progress', { params: { id: 'j1' }, ...request });
-    assert.ok('sse' in answer);
+    const response = await scene.invoke('GET', '/v1/jobs/:id/progress', { params: { id: 'j1' }, ...request });
+    assert.ok('sse' in response);
     const events: ServerSentEvent[] = [];
-    await new Promise<void>((end) => void answer.sse((event) => events.push(event) > 0, end));
+    await new Promise<void>((end) => void response.sse((event) => events.push(event) > 0, end));
     return events;
   }
 
   test('sends each version across a leader change, and ends with the job', async () => {
     const scene = new Scene();
-    const answers = [
+    const replies = [
       progress(3, 'RUNNING'),
       progress(3, 'RUNNING'),
       failure('UNREACHABLE'),
@@ -189,7 +193,7 @@ describe('the progress stream', () => {
       progress(1, 'RUNNING'),
       progress(2, 'COMPLETED'),
     ];
-    scene.answer = (_order, times) => answers[times - 1] ?? assert.fail('too many requests');
+    scene.response = (_order, times) => replies[times - 1] ?? assert.fail('too many requests');
     const events = await followed(scene);
     assert.deepEqual(
       events.map(({ id, event }) => [id, event]),
@@ -207,19 +211,19 @@ describe('the progress stream', () => {
 
   test('resumes after Last-Event-ID, sends a permanent error, and replies once with follow=false', async () => {
     const scene = new Scene();
-    scene.answer = (_order, times) => (times < 2 ? progress(8, 'RUNNING') : failure('UNKNOWN_JOB'));
+    scene.response = (_order, times) => (times < 2 ? progress(8, 'RUNNING') : failure('UNKNOWN_JOB'));
     const events = await followed(scene, { lastEventId: '7' });
     assert.equal(scene.commands[1]?.args['afterVersion'], 7);
     assert.equal((events.at(0)?.data as { error: { code: string } } | undefined)?.error.code, 'UNKNOWN_JOB');
 
     const once = new Scene();
-    once.answer = () => progress(8, 'RUNNING');
+    once.response = () => progress(8, 'RUNNING');
     const query = { follow: 'false', after: '4', waitMs: '99999' };
     assert.equal((await once.json('GET', '/v1/jobs/:id/progress', { params: { id: 'j1' }, query }))['version'], 8);
     assert.deepEqual(once.commands[0]?.args, { jobId: 'j1', afterVersion: 4, waitMs: 30_000 });
 
     const none = new Scene();
-    none.answer = () => failure('UNKNOWN_JOB');
+    none.response = () => failure('UNKNOWN_JOB');
     await assert.rejects(followed(none), refusedWith('UNKNOWN_JOB'));
   });
 });

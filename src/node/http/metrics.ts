@@ -71,7 +71,7 @@ function roundTripFamily(counters: Readonly<Record<string, number>>): string {
     return `${prefix}${name}_bucket{le="${le}"} ${count}\n`;
   });
   const sum = (counters[`${roundTripPrefix}sumUs`] ?? 0) / 1_000_000;
-  const head = `# HELP ${prefix}${name} Round trips of answered probes.\n# TYPE ${prefix}${name} histogram\n`;
+  const head = `# HELP ${prefix}${name} Round trips of acknowledged probes.\n# TYPE ${prefix}${name} histogram\n`;
   return `${head}${buckets.join('')}${prefix}${name}_sum ${sum}\n${prefix}${name}_count ${count}\n`;
 }
 
@@ -79,8 +79,8 @@ function counterFamilies(part: string, values: Readonly<Record<string, number>>)
   return Object.entries(values)
     .filter(([counter]) => !counter.startsWith('rejected.') && !counter.startsWith(roundTripPrefix))
     .map(([counter, value]) => {
-      const words = `${part}.${counter}`.replaceAll(/([a-z\d])([A-Z])/g, '$1_$2').replaceAll(/[^a-zA-Z\d]+/g, '_');
-      return family(`${words.toLowerCase()}_total`, 'counter', `Counter ${counter} of the ${part}.`, [{ value }]);
+      const name = `${part}.${counter}`.replaceAll(/([a-z\d])([A-Z])/g, '$1_$2').replaceAll(/[^a-zA-Z\d]+/g, '_');
+      return family(`${name.toLowerCase()}_total`, 'counter', `Counter ${counter} of the ${part}.`, [{ value }]);
     });
 }
 

@@ -48,7 +48,7 @@ class Scene {
     this.#core = core as unknown as NodeCore;
   }
 
-  async ask(method: string, path: string, request: Partial<ApiRequest> = {}): Promise<Fields> {
+  async invoke(method: string, path: string, request: Partial<ApiRequest> = {}): Promise<Fields> {
     const routes = [...moduleRoutes(this.#core), ...poolRoutes(this.#core)];
     const route = routes.find((one) => one.method === method && one.path === path);
     assert.ok(route, `there is no ${method} ${path}`);
@@ -64,22 +64,22 @@ class Scene {
       this.cluster.run(10);
       await new Promise((resolve) => setImmediate(resolve));
     }
-    const answer = await ended;
-    assert.ok('json' in answer);
-    return answer.json as Fields;
+    const response = await ended;
+    assert.ok('json' in response);
+    return response.json as Fields;
   }
 
   deploy(text: string, more: object = {}): Promise<Fields> {
     const body = { code: Buffer.from(text).toString('base64'), reason: 'for a test', ...more };
-    return this.ask('POST', '/v1/modules', { body });
+    return this.invoke('POST', '/v1/modules', { body });
   }
 
   roll(body: object = {}): Promise<Fields> {
-    return this.ask('POST', '/v1/modules/:module/roll', { params: { module: 'counter' }, body });
+    return this.invoke('POST', '/v1/modules/:module/roll', { params: { module: 'counter' }, body });
   }
 
   create(name: string, of: string): Promise<Fields> {
-    return this.ask('POST', '/v1/pools', { body: { name, module: of, containers: 1 } });
+    return this.invoke('POST', '/v1/pools', { body: { name, module: of, containers: 1 } });
   }
 
   load(modules: Readonly<Record<string, readonly number[]>>): void {
@@ -90,8 +90,12 @@ class Scene {
     }
   }
 
-  async refused(code: Parameters<typeof isRemusterError>[1], pattern: RegExp, asked: Promise<unknown>): Promise<void> {
-    await assert.rejects(asked, (error) => {
+  async refused(
+    code: Parameters<typeof isRemusterError>[1],
+    pattern: RegExp,
+    pending: Promise<unknown>,
+  ): Promise<void> {
+    await assert.rejects(pending, (error) => {
       assert.ok(isRemusterError(error, code), String(error));
       assert.match(error.message, pattern);
       return true;
@@ -112,7 +116,7 @@ test('a bundle is checked, deployed once, listed, shown and rolled, with an audi
   scene.load({ kv: [0], counter: [1] });
   await scene.create('p', 'counter');
   assert.deepEqual((await scene.roll({ version: 1 }))['pools'], ['p']);
-  const { items } = await scene.ask('GET', '/v1/modules');
+  const { items } = await scene.invoke('GET', '/v1/modules');
   assert.deepEqual(
     (items as readonly Fields[]).map(({ name, version, loadedBy }) => [name, version, loadedBy]),
     [
@@ -120,7 +124,7 @@ test('a bundle is checked, deployed once, listed, shown and rolled, with an audi
       ['kv', 0, ['a', 'b']],
     ],
   );
-  const shown = await scene.ask('GET', '/v1/modules/:module', { params: { module: 'counter' } });
+  const shown = await scene.invoke('GET', '/v1/modules/:module', { params: { module: 'counter' } });
   assert.deepEqual(
     (shown['pools'] as readonly Fields[]).map((pool) => [pool['name'], pool['moduleVersion']]),
     [['p', 1]],
@@ -139,13 +143,13 @@ test('an invalid deployment is rejected before any write', async () => {
   const scene = new Scene();
   await scene.refused('BUNDLE_INVALID', /./, scene.deploy('broken'));
   await scene.refused('BUNDLE_INVALID', /does not match sha256/, scene.deploy('one', { sha256: 'x' }));
-  await scene.refused('BAD_ARGUMENT', /base64/, scene.ask('POST', '/v1/modules', { body: { code: '%' } }));
-  await scene.refused('BAD_ARGUMENT', /base64/, scene.ask('POST', '/v1/modules', { body: {} }));
+  await scene.refused('BAD_ARGUMENT', /base64/, scene.invoke('POST', '/v1/modules', { body: { code: '%' } }));
+  await scene.refused('BAD_ARGUMENT', /base64/, scene.invoke('POST', '/v1/modules', { body: {} }));
   await scene.refused('BAD_ARGUMENT', /name must be text/, scene.deploy('one', { name: 7 }));
-  const huge = scene.ask('POST', '/v1/modules', { body: { code: 'A'.repeat(6_000_000) } });
+  const huge = scene.invoke('POST', '/v1/modules', { body: { code: 'A'.repeat(6_000_000) } });
   await scene.refused('TOO_LARGE', /exceeds the limit/, huge);
   await scene.refused('UNKNOWN_MODULE', /counter/, scene.roll());
-  assert.deepEqual((await scene.ask('GET', '/v1/modules'))['items'], []);
+  assert.deepEqual((await scene.invoke('GET', '/v1/modules'))['items'], []);
 });
 
 test('a new pool gets the newest deployed version, or version 0 of a configured module', async () => {

@@ -38,28 +38,32 @@ class Scene {
     this.#core = core as unknown as NodeCore;
   }
 
-  async ask(method: string, path: string, request: Partial<ApiRequest> = {}): Promise<Fields> {
+  async invoke(method: string, path: string, request: Partial<ApiRequest> = {}): Promise<Fields> {
     const route = poolRoutes(this.#core).find((one) => one.method === method && one.path === path);
     assert.ok(route, `there is no ${method} ${path}`);
-    let over = false;
+    let isSettled = false;
     const handled = route.handler({ params: {}, query: {}, body: undefined, lastEventId: undefined, ...request });
     const ended = handled.finally(() => {
-      over = true;
+      isSettled = true;
     });
     ended.catch(() => {});
-    for (let step = 0; !over; step++) {
+    for (let step = 0; !isSettled; step++) {
       assert.ok(step < 1_000, `${path} hangs`);
       this.cluster.run(10);
       await new Promise((resolve) => setImmediate(resolve));
     }
-    const answer = await ended;
-    assert.ok('json' in answer);
-    assert.equal((answer.json as Fields)['schemaVersion'], 1);
-    return answer.json as Fields;
+    const response = await ended;
+    assert.ok('json' in response);
+    assert.equal((response.json as Fields)['schemaVersion'], 1);
+    return response.json as Fields;
   }
 
-  async refused(code: Parameters<typeof isRemusterError>[1], pattern: RegExp, asked: Promise<unknown>): Promise<void> {
-    await assert.rejects(asked, (error) => {
+  async refused(
+    code: Parameters<typeof isRemusterError>[1],
+    pattern: RegExp,
+    pending: Promise<unknown>,
+  ): Promise<void> {
+    await assert.rejects(pending, (error) => {
       assert.ok(isRemusterError(error, code), String(error));
       assert.match(error.message, pattern);
       return true;
@@ -68,12 +72,12 @@ class Scene {
 
   create(others: object = {}): Promise<Fields> {
     const body = { name: 'visits', module: 'counter', containers: 4, reason: 'for a test', ...others };
-    return this.ask('POST', '/v1/pools', { body });
+    return this.invoke('POST', '/v1/pools', { body });
   }
 
   container(id: string, rest = '', body?: object): Promise<Fields> {
     const method = body === undefined ? 'GET' : 'POST';
-    return this.ask(method, `/v1/containers/:pool/:id${rest}`, { params: { pool: 'q', id }, body });
+    return this.invoke(method, `/v1/containers/:pool/:id${rest}`, { params: { pool: 'q', id }, body });
   }
 }
 
@@ -82,18 +86,18 @@ test('a pool is created once, listed, shown and deleted, with an audit event for
   assert.equal((await scene.create())['created'], true);
   assert.equal((await scene.create())['created'], false);
   await scene.refused('PRECONDITION', /has containers 4, not 5/, scene.create({ containers: 5 }));
-  const { items } = await scene.ask('GET', '/v1/pools');
+  const { items } = await scene.invoke('GET', '/v1/pools');
   assert.deepEqual(
     (items as readonly Fields[]).map(({ name, id, containers, serving }) => [name, id, containers, serving]),
     [['visits', '1.0', 4, 0]],
   );
-  const shown = await scene.ask('GET', '/v1/pools/:pool', { params: { pool: 'visits' }, query: { limit: '3' } });
+  const shown = await scene.invoke('GET', '/v1/pools/:pool', { params: { pool: 'visits' }, query: { limit: '3' } });
   assert.deepEqual([(shown['containers'] as readonly unknown[]).length, shown['more']], [3, true]);
-  const asked = (query: Record<string, string>): Promise<Fields> =>
-    scene.ask('DELETE', '/v1/pools/:pool', { params: { pool: 'visits' }, query });
-  const dry = await asked({ dryRun: '' });
+  const pending = (query: Record<string, string>): Promise<Fields> =>
+    scene.invoke('DELETE', '/v1/pools/:pool', { params: { pool: 'visits' }, query });
+  const dry = await pending({ dryRun: '' });
   assert.deepEqual([dry['dryRun'], dry['containerCount'], dry['state']], [true, 4, 'active']);
-  assert.equal((await asked({ reason: 'done' }))['state'], 'deleting');
+  assert.equal((await pending({ reason: 'done' }))['state'], 'deleting');
   assert.deepEqual(
     scene.audited.map(({ order, pool, reason }) => [order, pool, reason]),
     [
@@ -107,12 +111,12 @@ test('an invalid request is rejected before any write', async () => {
   const scene = new Scene();
   await scene.refused('BAD_ARGUMENT', /a pool has no field "container"/, scene.create({ container: 4 }));
   await scene.refused('BAD_ARGUMENT', /name of a module/, scene.create({ module: null }));
-  await scene.refused('BAD_ARGUMENT', /JSON object/, scene.ask('POST', '/v1/pools', { body: [] }));
+  await scene.refused('BAD_ARGUMENT', /JSON object/, scene.invoke('POST', '/v1/pools', { body: [] }));
   await scene.refused('BAD_ARGUMENT', /reason must be text/, scene.create({ reason: 7 }));
-  await scene.refused('UNKNOWN_POOL', /no pool p/, scene.ask('GET', '/v1/pools/:pool', { params: { pool: 'p' } }));
+  await scene.refused('UNKNOWN_POOL', /no pool p/, scene.invoke('GET', '/v1/pools/:pool', { params: { pool: 'p' } }));
   await scene.refused('UNKNOWN_POOL', /no pool q/, scene.container('0'));
   await scene.refused('BAD_ARGUMENT', /whole number/, scene.container('x'));
-  assert.deepEqual((await scene.ask('GET', '/v1/pools'))['items'], []);
+  assert.deepEqual((await scene.invoke('GET', '/v1/pools'))['items'], []);
 });
 
 test('a container is shown and explained', async () => {

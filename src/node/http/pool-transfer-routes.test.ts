@@ -7,7 +7,7 @@ import { ExportReader } from '../../containers/pool-export.ts';
 import type { ContainerService } from '../containers/container-service.ts';
 import { poolTransferRoutes } from './pool-transfer-routes.ts';
 
-type Asked = {
+type RecordedCall = {
   readonly pool: string;
   readonly method: string;
   readonly args: readonly unknown[];
@@ -16,13 +16,13 @@ type Asked = {
 
 /** A node whose calls end with `result`. */
 class Scene {
-  readonly asked: (Asked & { readonly callId?: string })[] = [];
+  readonly calls: (RecordedCall & { readonly callId?: string })[] = [];
   result: unknown = 0;
   readonly #parts: Pick<ContainerService, 'calls' | 'table'>;
 
   constructor() {
-    const call = async (asked: Asked, { callId }: { callId?: string }): Promise<unknown> => {
-      this.asked.push({ ...asked, ...(callId === undefined ? {} : { callId }) });
+    const call = async (request: RecordedCall, { callId }: { callId?: string }): Promise<unknown> => {
+      this.calls.push({ ...request, ...(callId === undefined ? {} : { callId }) });
       return this.result;
     };
     this.#parts = {
@@ -31,7 +31,7 @@ class Scene {
     } as unknown as Pick<ContainerService, 'calls' | 'table'>;
   }
 
-  async ask(verb: 'export' | 'import', id: string, body?: object): Promise<ApiResponse> {
+  async invoke(verb: 'export' | 'import', id: string, body?: object): Promise<ApiResponse> {
     const route = poolTransferRoutes(() => this.#parts).find(({ path }) => path.includes(verb));
     assert.ok(route);
     const request: ApiRequest = { params: { pool: 'p', id }, query: {}, body, lastEventId: undefined };
@@ -39,10 +39,10 @@ class Scene {
   }
 
   async lines(id: string): Promise<readonly string[]> {
-    const answer = await this.ask('export', id);
-    assert.ok('chunks' in answer);
+    const response = await this.invoke('export', id);
+    assert.ok('chunks' in response);
     let text = '';
-    for await (const chunk of answer.chunks) text += chunk;
+    for await (const chunk of response.chunks) text += chunk;
     return text.trimEnd().split('\n');
   }
 }
@@ -62,7 +62,7 @@ describe('a container over HTTP', () => {
     for (const line of [JSON.stringify(head), '{"container":0}', ...lines]) reader.take(line);
     reader.take('{"complete":true,"containers":1}');
     reader.finish();
-    assert.deepEqual(scene.asked, [{ pool: 'p', method: '$export', args: [], route: { id: 0 } }]);
+    assert.deepEqual(scene.calls, [{ pool: 'p', method: '$export', args: [], route: { id: 0 } }]);
   });
 
   test('ends a failed export with a line that names the error', async () => {
@@ -83,9 +83,9 @@ describe('a container over HTTP', () => {
       { t: 'soon', v: '' },
     ];
     const body = { callId: 'import-1/0/1', first: true, rows, module: 'm', containers: 3 };
-    const answer = await scene.ask('import', '1', body);
-    assert.ok('json' in answer);
-    assert.deepEqual(answer.json, { schemaVersion: 1, imported: 2 });
+    const response = await scene.invoke('import', '1', body);
+    assert.ok('json' in response);
+    assert.deepEqual(response.json, { schemaVersion: 1, imported: 2 });
     const args = [
       true,
       [
@@ -93,12 +93,12 @@ describe('a container over HTTP', () => {
         ['t', 'soon', new Uint8Array()],
       ],
     ];
-    assert.deepEqual(scene.asked, [{ pool: 'p', method: '$import', args, route: { id: 1 }, callId: 'import-1/0/1' }]);
-    await assert.rejects(scene.ask('import', '1', { ...body, containers: 4 }), { code: 'PRECONDITION' });
-    await assert.rejects(scene.ask('import', '1', { ...body, module: 'other' }), { code: 'PRECONDITION' });
-    await assert.rejects(scene.ask('import', '1', { ...body, rows: [{ x: 1 }] }), { code: 'BAD_ARGUMENT' });
-    await assert.rejects(scene.ask('import', '1', {}), { code: 'BAD_ARGUMENT' });
-    await assert.rejects(scene.ask('import', 'x', body), { code: 'BAD_ARGUMENT' });
-    assert.equal(scene.asked.length, 1);
+    assert.deepEqual(scene.calls, [{ pool: 'p', method: '$import', args, route: { id: 1 }, callId: 'import-1/0/1' }]);
+    await assert.rejects(scene.invoke('import', '1', { ...body, containers: 4 }), { code: 'PRECONDITION' });
+    await assert.rejects(scene.invoke('import', '1', { ...body, module: 'other' }), { code: 'PRECONDITION' });
+    await assert.rejects(scene.invoke('import', '1', { ...body, rows: [{ x: 1 }] }), { code: 'BAD_ARGUMENT' });
+    await assert.rejects(scene.invoke('import', '1', {}), { code: 'BAD_ARGUMENT' });
+    await assert.rejects(scene.invoke('import', 'x', body), { code: 'BAD_ARGUMENT' });
+    assert.equal(scene.calls.length, 1);
   });
 });

@@ -54,7 +54,11 @@ function sourcesOf(
   return { core, options, origins: undefined, transportCounters, chaos: undefined, ...changes };
 }
 
-async function ask(sources: HttpRouteSources, path: string, request: Partial<ApiRequest> = {}): Promise<ApiResponse> {
+async function invoke(
+  sources: HttpRouteSources,
+  path: string,
+  request: Partial<ApiRequest> = {},
+): Promise<ApiResponse> {
   const route = httpRoutes(sources).find((candidate) => candidate.path === path);
   assert.ok(route !== undefined, `there is no ${path}`);
   return await route.handler({ params: {}, query: {}, body: undefined, lastEventId: undefined, ...request });
@@ -65,9 +69,9 @@ async function json(
   path: string,
   request?: Partial<ApiRequest>,
 ): Promise<Record<string, unknown>> {
-  const answer = await ask(sources, path, request);
-  assert.ok('json' in answer);
-  const body = answer.json as Record<string, unknown>;
+  const response = await invoke(sources, path, request);
+  assert.ok('json' in response);
+  const body = response.json as Record<string, unknown>;
   assert.equal(body['schemaVersion'], 1);
   return body;
 }
@@ -90,7 +94,8 @@ test('readyz is ok between join and leave; livez is ok all the time', async () =
   const world = cluster(['a', 'b']);
   world.crash('a');
   const sources = sourcesOf(world, 'b');
-  const statusOf = async (path: string): Promise<unknown> => ((await ask(sources, path)) as { status: number }).status;
+  const statusOf = async (path: string): Promise<unknown> =>
+    ((await invoke(sources, path)) as { status: number }).status;
   assert.equal(await statusOf('/readyz'), 503);
   world.start('a');
   world.advance(5_000);
@@ -130,9 +135,9 @@ test('the cluster status counts nodes per datacenter, and has no leader without 
 
 test('config lists every option with its source, and shows no secret', async () => {
   const world = cluster(['a']);
-  const answer = await json(sourcesOf(world, 'a'), '/v1/config');
-  assert.ok(!JSON.stringify(answer).includes(secret));
-  const row = (answer['items'] as { name: string; value: string; source: unknown }[]).find(
+  const response = await json(sourcesOf(world, 'a'), '/v1/config');
+  assert.ok(!JSON.stringify(response).includes(secret));
+  const row = (response['items'] as { name: string; value: string; source: unknown }[]).find(
     ({ name }) => name === 'cluster',
   );
   assert.deepEqual(row, { name: 'cluster', value: 'test', source: null });
@@ -141,14 +146,14 @@ test('config lists every option with its source, and shows no secret', async () 
 test('the metrics page is Prometheus text', async () => {
   const world = cluster(['a', 'b']);
   world.advance(3_000);
-  const answer = await ask(sourcesOf(world, 'a'), '/metrics');
-  assert.ok('text' in answer);
-  assert.match(answer.text, /^remuster_members\{state="alive"\} 2$/m);
-  assert.match(answer.text, /^remuster_rejected_total\{part="transport",reason="replayed"\} 2$/m);
-  assert.match(answer.text, /^remuster_transport_datagrams_sent_bytes_total 7$/m);
-  assert.match(answer.text, /^# TYPE remuster_rejected_total counter$/m);
+  const response = await invoke(sourcesOf(world, 'a'), '/metrics');
+  assert.ok('text' in response);
+  assert.match(response.text, /^remuster_members\{state="alive"\} 2$/m);
+  assert.match(response.text, /^remuster_rejected_total\{part="transport",reason="replayed"\} 2$/m);
+  assert.match(response.text, /^remuster_transport_datagrams_sent_bytes_total 7$/m);
+  assert.match(response.text, /^# TYPE remuster_rejected_total counter$/m);
   const line = /^(# (HELP|TYPE) remuster_\w+ .+|remuster_\w+(\{[^}]*\})? [\d.]+)$/;
-  for (const text of answer.text.trimEnd().split('\n')) assert.match(text, line);
+  for (const text of response.text.trimEnd().split('\n')) assert.match(text, line);
 });
 
 test('a reader of events resumes where it stopped, then follows', async () => {
@@ -157,27 +162,27 @@ test('a reader of events resumes where it stopped, then follows', async () => {
   const first = await json(sources, '/v1/events', { query: { follow: 'false' } });
   const [started] = first['items'] as { seq: number; type: string }[];
   assert.equal(started?.type, 'node.started');
-  const answer = await ask(sources, '/v1/events', { lastEventId: String(started?.seq) });
-  assert.ok('sse' in answer);
-  const told: ServerSentEvent[] = [];
-  const stop = answer.sse(
-    (event) => told.push(event) > 0,
+  const response = await invoke(sources, '/v1/events', { lastEventId: String(started?.seq) });
+  assert.ok('sse' in response);
+  const events: ServerSentEvent[] = [];
+  const stop = response.sse(
+    (event) => events.push(event) > 0,
     () => {},
   );
   world.advance(3_000);
   stop();
   assert.deepEqual(
-    told.map(({ data }) => (data as { type: string }).type),
+    events.map(({ data }) => (data as { type: string }).type),
     ['node.joined', 'member.alive'],
   );
   assert.deepEqual(
-    told.map(({ id }) => id),
+    events.map(({ id }) => id),
     ['2', '3'],
   );
   world.crash('b');
   world.advance(30_000);
-  assert.equal(told.length, 2);
-  await assert.rejects(ask(sources, '/v1/events', { lastEventId: 'x' }), (error) =>
+  assert.equal(events.length, 2);
+  await assert.rejects(invoke(sources, '/v1/events', { lastEventId: 'x' }), (error) =>
     isRemusterError(error, 'BAD_ARGUMENT'),
   );
 });
@@ -189,7 +194,7 @@ test('the partition route exists only with chaos, and cuts nodes by name', async
   assert.ok(!httpRoutes(plain).some((route) => route.path.startsWith('/v1/dev')));
   const sources = { ...plain, chaos: (world.program('a') as Program).chaos };
   for (const body of [undefined, {}, { cut: 'b' }, { cut: ['unknown'] }]) {
-    await assert.rejects(ask(sources, '/v1/dev/partition', { body }), (error) =>
+    await assert.rejects(invoke(sources, '/v1/dev/partition', { body }), (error) =>
       isRemusterError(error, 'BAD_ARGUMENT'),
     );
   }
@@ -214,7 +219,7 @@ test('why shows the evidence of a death, and suggests a name for an unknown one'
     (history as { type: string }[]).map(({ type }) => type),
     ['member.alive', 'member.suspect', 'member.dead'],
   );
-  await assert.rejects(ask(sources, '/v1/members/:name/why', { params: { name: 'gama' } }), /did you mean gamma/);
+  await assert.rejects(invoke(sources, '/v1/members/:name/why', { params: { name: 'gama' } }), /did you mean gamma/);
 });
 
 test('rtt returns the estimate and the measured value; reachability covers every pair', async () => {
@@ -224,13 +229,13 @@ test('rtt returns the estimate and the measured value; reachability covers every
   const { estimatedMs, measuredMs } = await json(sources, '/v1/rtt', { query: { from: 'a', to: 'b' } });
   assert.ok(typeof estimatedMs === 'number' && estimatedMs > 0);
   assert.ok(typeof measuredMs === 'number' && measuredMs > 0);
-  await assert.rejects(ask(sources, '/v1/rtt', { query: { from: 'a' } }), (error) =>
+  await assert.rejects(invoke(sources, '/v1/rtt', { query: { from: 'a' } }), (error) =>
     isRemusterError(error, 'BAD_ARGUMENT'),
   );
-  const asked = json(sources, '/v1/reachability');
+  const pending = json(sources, '/v1/reachability');
   await Promise.resolve();
   world.advance(1_000);
-  const { partial, hearings } = await asked;
+  const { partial, hearings } = await pending;
   assert.equal(partial, false);
   assert.deepEqual(
     (hearings as { from: string; to: string; state: string }[]).map(({ from, to, state }) => `${from}>${to} ${state}`),
@@ -241,14 +246,14 @@ test('rtt returns the estimate and the measured value; reachability covers every
 test('the metrics include membership', async () => {
   const world = cluster(['a', 'b']);
   world.advance(10_000);
-  const answer = await ask(sourcesOf(world, 'a'), '/metrics');
-  assert.ok('text' in answer);
+  const response = await invoke(sourcesOf(world, 'a'), '/metrics');
+  assert.ok('text' in response);
   for (const line of [
     /^remuster_health_score 0$/m,
     /^remuster_members\{state="alive"\} 2$/m,
     /^remuster_membership_probes_total [1-9]/m,
   ])
-    assert.match(answer.text, line);
-  const [, count] = /^remuster_membership_round_trip_seconds_count (\d+)$/m.exec(answer.text) ?? [];
+    assert.match(response.text, line);
+  const [, count] = /^remuster_membership_round_trip_seconds_count (\d+)$/m.exec(response.text) ?? [];
   assert.ok(Number(count) > 0);
 });

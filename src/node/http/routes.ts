@@ -57,12 +57,12 @@ export function httpRoutes(sources: HttpRouteSources): readonly ApiRoute[] {
   ];
 }
 
-function get(path: string, answer: (request: ApiRequest) => ApiResponse): ApiRoute {
-  return { method: 'GET', path, handler: async (request) => answer(request) };
+function get(path: string, reply: (request: ApiRequest) => ApiResponse): ApiRoute {
+  return { method: 'GET', path, handler: async (request) => reply(request) };
 }
 
-function post(path: string, answer: (request: ApiRequest) => ApiResponse): ApiRoute {
-  return { method: 'POST', path, handler: async (request) => answer(request) };
+function post(path: string, reply: (request: ApiRequest) => ApiResponse): ApiRoute {
+  return { method: 'POST', path, handler: async (request) => reply(request) };
 }
 
 function healthReply({ query }: ApiRequest, checks: readonly Check[]): ApiResponse {

@@ -107,13 +107,13 @@ it('sends requests of the thread over connections, and lets the thread reply to 
   receive({ kind: 'request', requestId: 5, to: { host: 'h', port: 2 }, timeoutMs: 10, body: ping });
   requests[0]?.done(success(encodeMessage(pong)));
   assert.deepEqual(sent.pop(), { kind: 'requestSucceeded', requestId: 5, body: encodeMessage(pong) });
-  let answer: unknown;
-  proxy.handleRequest(identity(2), ping, (outcome) => (answer = outcome));
+  let replied: unknown;
+  proxy.handleRequest(identity(2), ping, (outcome) => (replied = outcome));
   const incoming = sent.pop();
   assert.ok(incoming?.kind === 'incomingRequest');
   assert.deepEqual(incoming.body, ping);
   receive({ kind: 'reply', requestId: incoming.requestId, body: encodeMessage(pong) });
-  assert.deepEqual(answer, success(encodeMessage(pong)));
+  assert.deepEqual(replied, success(encodeMessage(pong)));
 });
 
 it('reports events, and nothing after stop', () => {

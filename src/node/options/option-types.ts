@@ -90,26 +90,26 @@ export function nameOption(syntax: string): OptionType<string> {
   };
 }
 
-export function choiceOption<const T extends string>(words: readonly T[]): OptionType<T> {
+export function choiceOption<const T extends string>(choices: readonly T[]): OptionType<T> {
   return {
-    syntax: words.join('|'),
+    syntax: choices.join('|'),
     parse: (raw) => {
-      const word = words.find((candidate) => candidate === raw);
-      return word === undefined ? invalid(`must be one of ${words.join(', ')}, not ${quoted(raw)}`) : valid(word);
+      const word = choices.find((candidate) => candidate === raw);
+      return word === undefined ? invalid(`must be one of ${choices.join(', ')}, not ${quoted(raw)}`) : valid(word);
     },
     print: (value) => value,
   };
 }
 
 /** One or more different words of a set, separated by commas or as a list. */
-export function choiceListOption<const T extends string>(words: readonly T[]): OptionType<readonly T[]> {
+export function choiceListOption<const T extends string>(choices: readonly T[]): OptionType<readonly T[]> {
   return {
-    syntax: words.join(','),
+    syntax: choices.join(','),
     parse: (raw) => {
       const parts = splitList(raw);
-      const known = parts?.map((part) => words.find((word) => word === part));
+      const known = parts?.map((part) => choices.find((word) => word === part));
       if (known === undefined || known.length === 0 || known.includes(undefined)) {
-        return invalid(`must be one or more of ${words.join(', ')}, not ${quoted(raw)}`);
+        return invalid(`must be one or more of ${choices.join(', ')}, not ${quoted(raw)}`);
       }
       return valid([...new Set(known as T[])]);
     },

@@ -19,6 +19,7 @@ export const cleanPaths: readonly string[] = [
   'src/consensus',
   'src/membership',
   'src/messages',
+  'src/node',
   'src/placement',
   'src/registration',
   'src/registry',
