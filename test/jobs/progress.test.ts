@@ -1,9 +1,9 @@
 /** C6 "Progress": reports of workers count exactly, in any order, any number of times and from any worker. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { JobProgress } from '../src/jobs/job-types.ts';
-import type { UnitReport } from '../src/messages/jobs.ts';
-import { JobsTestCluster, batch } from './support/jobs/jobs-cluster.ts';
+import type { JobProgress } from '../../src/jobs/job-types.ts';
+import type { UnitReport } from '../../src/messages/jobs.ts';
+import { JobsTestCluster, batch } from '../support/jobs/jobs-cluster.ts';
 
 const nothing = {
   ...{ completed: 0, failed: 0, summary: undefined, output: undefined, code: undefined, message: undefined },

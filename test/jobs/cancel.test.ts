@@ -1,7 +1,7 @@
 /** C6 "Cancel/timeout": a user or a timeout can end every job in every status, and none of its units runs on. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { JobsTestCluster, batch } from './support/jobs/jobs-cluster.ts';
+import { JobsTestCluster, batch } from '../support/jobs/jobs-cluster.ts';
 
 /** Six units on all cores of three workers. */
 const wide = batch(60, 10, 6);

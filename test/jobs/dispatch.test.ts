@@ -1,8 +1,8 @@
 /** C6 "Provisioning" and "Dispatch": how units reach workers, and what happens when any step fails. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { JobView } from '../src/jobs/job-types.ts';
-import { JobsTestCluster, batch } from './support/jobs/jobs-cluster.ts';
+import type { JobView } from '../../src/jobs/job-types.ts';
+import { JobsTestCluster, batch } from '../support/jobs/jobs-cluster.ts';
 
 /** Outcomes of all attempts, in order. */
 function outcomes({ workflows }: JobView): readonly string[] {

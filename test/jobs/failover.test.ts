@@ -1,9 +1,9 @@
 /** C6 "Manager failover": jobs and running units when leaders are lost. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { JobView } from '../src/jobs/job-types.ts';
-import { defaultBatchFacts } from './simulation/workloads/jobs/job-plans.ts';
-import { JobsTestCluster, batch } from './support/jobs/jobs-cluster.ts';
+import type { JobView } from '../../src/jobs/job-types.ts';
+import { defaultBatchFacts } from '../simulation/workloads/jobs/job-plans.ts';
+import { JobsTestCluster, batch } from '../support/jobs/jobs-cluster.ts';
 
 function losses({ workflows }: JobView): number {
   return workflows.flatMap(({ attempts }) => attempts).filter(({ outcome }) => outcome === 'lost').length;
