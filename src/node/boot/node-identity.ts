@@ -1,4 +1,6 @@
-/** Node id, created once, and generation, incremented at each start and durable before anything is sent. Uses no clock. */
+/**
+ * Node id, created once, and generation, incremented at each start and durable before anything is sent. Uses no clock.
+ */
 import { RemusterError, type Done, success } from '../../base/errors.ts';
 import { type NodeId, parseNodeId } from '../../base/ids.ts';
 import type { Store, StoreEntry } from '../../base/ports.ts';

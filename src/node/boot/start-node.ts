@@ -66,7 +66,10 @@ export type RunningNode = {
   readonly httpPort: number;
   /** Resolves when a seed has replied or none was given; rejects with CANCELLED if the node ends before that. */
   readonly ready: Promise<void>;
-  /** Changes secrets without a restart: established connections continue, new ones use the current secret. Throws WEAK_SECRET. */
+  /**
+   * Changes secrets without a restart: established connections continue, new ones use the current secret. Throws
+   * WEAK_SECRET.
+   */
   setSecrets(secrets: Secrets): void;
   /** Leaves the cluster and closes everything; resolves when the node holds no resource any more. */
   stop(reason: string): Promise<void>;

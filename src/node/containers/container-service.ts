@@ -143,8 +143,8 @@ export class ContainerService {
 
   /**
    * Ends when the registry has confirmed the address table, so that this node does not serve containers that were given
-   * to other nodes while it was away. After that the serving lease protects them. A previous caller that still waits gets
-   * CANCELLED.
+   * to other nodes while it was away. After that the serving lease protects them. A previous caller that still waits
+   * gets CANCELLED.
    */
   awaitConfirmed(done: Done<void>): void {
     this.#awaitingConfirmation?.(failure('CANCELLED'));

@@ -24,7 +24,7 @@ export type BundleImporter = {
   sha256(bytes: Uint8Array): string;
   /** Returns all exports of the file. */
   load(path: string, done: Done<readonly unknown[]>): void;
-  /** Returns the modules that the file exports, without running it in this process. */
+  /** Returns the modules that the file exports, without running it in this thread. */
   check(path: string, done: Done<readonly { readonly name: string }[]>): void;
 };
 
@@ -89,8 +89,8 @@ export class ModuleSync {
   }
 
   /**
-   * Imports a bundle that is not deployed yet in a separate process. Returns the name of its only module, or checks that
-   * it exports the module `wanted`; BUNDLE_INVALID otherwise.
+   * Imports a bundle that is not deployed yet in a separate thread. Returns the name of its only module, or checks
+   * that it exports the module `wanted`; BUNDLE_INVALID otherwise.
    */
   check(
     code: Uint8Array,

@@ -326,7 +326,9 @@ export class ControlPlane {
     );
   }
 
-  /** Adds names to ids of nodes, as far as membership knows them. `node` becomes `id`: it names the emitter in events. */
+  /**
+   * Adds names to ids of nodes, as far as membership knows them. `node` becomes `id`: it names the emitter in events.
+   */
   #emit(type: string, { node, leader, ...fields }: Readonly<Record<string, unknown>>): void {
     const nameOf = (id: unknown): unknown => this.#managers.nameOf(id as NodeId) ?? id;
     const about = node === undefined ? {} : { member: nameOf(node), id: node };
@@ -334,7 +336,9 @@ export class ControlPlane {
     this.#reports.emit(type, { ...about, ...leading, ...fields });
   }
 
-  /** Leaves for good, even if the registry cannot be reached: the node does not renew its registration, which expires. */
+  /**
+   * Leaves for good, even if the registry cannot be reached: the node does not renew its registration, which expires.
+   */
   #leave(reason: string, done: Done<object>): void {
     this.registration.leave((outcome) => {
       done(outcome.ok ? success({}) : outcome);

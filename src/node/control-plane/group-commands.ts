@@ -1,6 +1,6 @@
 /**
- * Executes changes of the manager group on the leader, one at a time. Rejects a loss of quorum before any write. Records
- * a removal before it executes it, so that the autopilot does not add the node again.
+ * Executes changes of the manager group on the leader, one at a time. Rejects a loss of quorum before any write.
+ * Records a removal before it executes it, so that the autopilot does not add the node again.
  */
 import { type Done, RemusterError, failure, isRemusterError, success, withPossibleEffect } from '../../base/errors.ts';
 import { type NodeId, namePattern, parseNodeId } from '../../base/ids.ts';
@@ -59,7 +59,8 @@ export class GroupCommands {
       if (!written.ok) return done(written);
       this.#change({ kind: 'remove', id }, untilMs, (outcome) => {
         if (outcome.ok || outcome.error.stateChanged !== 'no') return done(outcome.ok ? success({ voters }) : outcome);
-        // The removal certainly did not happen, so the record must go too, or the autopilot would never add the node again.
+        // The removal certainly did not happen, so the record must go too, or the autopilot would never add the node
+        // again.
         this.#write(clearRemoval(id), untilMs, (cleared) =>
           done(cleared.ok ? outcome : { ok: false, error: withPossibleEffect(outcome.error) }),
         );

@@ -109,7 +109,9 @@ export class NodeRegistration {
     });
   }
 
-  /** The late return of another node becomes an event of this node too, so that it shows in the events of every node. */
+  /**
+   * The late return of another node becomes an event of this node too, so that it shows in the events of every node.
+   */
   #emitLateReturn(change: RegistryChange): void {
     const key = change.kind === 'put' ? parseClusterKey(change.entry.key) : undefined;
     if (change.kind !== 'put' || key?.kind !== 'state' || key.node === this.#identity.id) return;

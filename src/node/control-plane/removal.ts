@@ -3,8 +3,8 @@ import type { NodeId } from '../../base/ids.ts';
 import type { GroupMember } from '../../consensus/state/state-machine.ts';
 
 /**
- * Why the manager cannot be removed; undefined if it can. A majority of the remaining voters must be alive and caught up
- * with the log.
+ * Why the manager cannot be removed; undefined if it can. A majority of the remaining voters must be alive and caught
+ * up with the log.
  */
 export function removalBlocker(
   members: readonly GroupMember[],

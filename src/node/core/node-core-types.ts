@@ -76,6 +76,8 @@ export type NodeCore = {
   status(): NodeStatus;
   /** Growing counters by part and name; `rejected.<reason>` counts rejected input. */
   counters(): Readonly<Record<'core' | 'membership' | 'containers', Readonly<Record<string, number>>>>;
-  /** Announces that the node leaves, waits for acks up to a timeout, and stops. A second call waits for the same stop. */
+  /**
+   * Announces that the node leaves, waits for acks up to a timeout, and stops. A second call waits for the same stop.
+   */
   stop(done: Done<void>, reason?: string): void;
 };

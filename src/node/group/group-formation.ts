@@ -14,9 +14,9 @@
  * group. Managers without a common seed learn of each other through membership, which takes a moment: hence two rounds.
  *
  * A dead manager still blocks: a manager that created a group may have acknowledged writes alone and has them on its
- * disk when it returns. So each manager that was ever known must reply, unless another one replies at its address, or an
- * operator states that no other group exists (`bootstrap` skips the requests). The machine stops once this node is in a
- * group.
+ * disk when it returns. So each manager that was ever known must reply, unless another one replies at its address, or
+ * an operator states that no other group exists (`bootstrap` skips the requests). The machine stops once this node is
+ * in a group.
  */
 import { unreachable } from '../../base/assert.ts';
 import type { TimerExpired, PersistFailed, Schedule } from '../../base/runtime/loop.ts';

@@ -1,4 +1,6 @@
-/** Leader, term and members of the group of a datacenter: from this node, or from the first manager there that replies. */
+/**
+ * Leader, term and members of the group of a datacenter: from this node, or from the first manager there that replies.
+ */
 import type { Done } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Identity, Streams } from '../../base/ports.ts';

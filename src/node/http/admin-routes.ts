@@ -1,4 +1,6 @@
-/** Routes of admin commands: drain, activate, leave, rebalance, manager group. Any node accepts them for any datacenter. */
+/**
+ * Routes of admin commands: drain, activate, leave, rebalance, manager group. Any node accepts them for any datacenter.
+ */
 import type { ApiRoute } from '../../base/http-routes.ts';
 import { objectReply } from './replies.ts';
 import { type AdminActionName, executeAdminCommand } from '../admin/admin-actions.ts';

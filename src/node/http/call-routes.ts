@@ -1,4 +1,6 @@
-/** `POST /v1/call`: arguments and result as JSON. The items of a generator method are collected into one bounded reply. */
+/**
+ * `POST /v1/call`: arguments and result as JSON. The items of a generator method are collected into one bounded reply.
+ */
 import { RemusterError } from '../../base/errors.ts';
 import type { ApiResponse, ApiRequest, ApiRoute } from '../../base/http-routes.ts';
 import type { CallSession, ContainerCalls } from '../../containers/contract.ts';

@@ -1,6 +1,6 @@
 /**
- * Sends a job command until it succeeds or its deadline passes. A command that may have been executed is retried only if
- * it is idempotent.
+ * Sends a job command until it succeeds or its deadline passes. A command that may have been executed is retried only
+ * if it is idempotent.
  */
 import { type Done, type ErrorCode, RemusterError, toPromise, withPossibleEffect } from '../../base/errors.ts';
 import type { Clock } from '../../base/ports.ts';

@@ -74,8 +74,8 @@ function rowText([kind, key, value]: TransferRow, sum: ExportChecksum): string {
 }
 
 /**
- * `{callId, first, rows, module, containers}`. The first page replaces the whole container, to which no other caller may
- * have written. A repeated call id is the same page.
+ * `{callId, first, rows, module, containers}`. The first page replaces the whole container, to which no other caller
+ * may have written. A repeated call id is the same page.
  */
 async function importPage(
   { calls, table }: PoolTransferPorts,

@@ -103,7 +103,7 @@ function wholeIn(
 }
 
 /**
- * `?prefix=` or `?key=`, from the present on or `&from=REVISION`, which `&epoch=` is the epoch of. The first event has
+ * `?prefix=` or `?key=`, from now on or `&from=REVISION` of the epoch `&epoch=`. The first event has
  * revision and epoch of the start; `compacted` is the last one: earlier history is gone, or the epoch has ended.
  */
 function watch(core: NodeCore, { query, lastEventId }: ApiRequest): ApiResponse {

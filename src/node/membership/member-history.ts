@@ -1,6 +1,6 @@
 /**
- * The last state changes of each member with their evidence (`remuster why`). Separate from the event log, so that other
- * events never evict them. Bounded per member and in the number of members.
+ * The last state changes of each member with their evidence (`remuster why`). Separate from the event log, so that
+ * other events never evict them. Bounded per member and in the number of members.
  */
 import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import type { NodeId } from '../../base/ids.ts';

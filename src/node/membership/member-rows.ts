@@ -53,7 +53,9 @@ export function memberRows(
   });
 }
 
-/** The record of a dead node stays `active` until its lease expires; the row shows `lost`. A drained node stays drained. */
+/**
+ * The record of a dead node stays `active` until its lease expires; the row shows `lost`. A drained node stays drained.
+ */
 function currentMode({ state }: MemberView, mode: string | undefined): string | null {
   const isGone = state === 'dead' || state === 'left';
   return isGone && (mode === 'active' || mode === 'joining') ? 'lost' : (mode ?? null);

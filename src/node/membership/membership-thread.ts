@@ -220,7 +220,9 @@ class MembershipThreadHost {
     });
   }
 
-  /** Changes since the last report. This node itself is included only on request, because its own view always changes. */
+  /**
+   * Changes since the last report. This node itself is included only on request, because its own view always changes.
+   */
   #reportMembers(includeSelf: boolean): void {
     const machine = this.#host?.machine;
     if (machine === undefined) return;

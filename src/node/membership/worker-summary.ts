@@ -1,4 +1,6 @@
-/** The embedded state of a worker: table digest, cores, units, load. Only a hint: the worker decides about its cores. */
+/**
+ * The embedded state of a worker: table digest, cores, units, load. Only a hint: the worker decides about its cores.
+ */
 import type { Clock } from '../../base/ports.ts';
 import { createCodec } from '../../messages/codec/codec.ts';
 import { field, optional } from '../../messages/codec/compound.ts';
