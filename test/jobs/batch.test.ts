@@ -24,9 +24,9 @@ describe('a batch', () => {
       const job = cluster.submit(cluster.plan([[batch(100, 10, 3, { name: 'sum' }), { itemMs: 100 }]]));
       cluster.until('some units have ended', () => cluster.ended.length >= 3);
       cluster.world.crash(cluster.started.at(-1)?.node as string, power);
-      const shown = cluster.untilEnd(job, 'COMPLETED');
+      const view = cluster.untilEnd(job, 'COMPLETED');
       assert.equal(sumOf(cluster.result(job)['sum']), 5_050);
-      assert.equal(shown.totals.completed, 100);
+      assert.equal(view.totals.completed, 100);
     }
   });
 
@@ -39,13 +39,13 @@ describe('a batch', () => {
     };
     const plan = cluster.plan([[facts, { itemMs: 50, finds: 45 }]], {}, 'search');
     const job = cluster.submit(plan);
-    const shown = cluster.untilEnd(job, 'COMPLETED');
+    const view = cluster.untilEnd(job, 'COMPLETED');
     assert.ok(cluster.started.length < 30, 'most units never started');
     assert.ok(
       cluster.ended.some(({ outcome }) => outcome === 'cancelled'),
       'running units were cancelled',
     );
-    assert.equal(shown.workflows[0]?.status, 'COMPLETED');
+    assert.equal(view.workflows[0]?.status, 'COMPLETED');
     cluster.untilCoresFree();
     const { length } = cluster.acted;
     cluster.advance(5_000);
@@ -60,7 +60,7 @@ describe('a batch', () => {
       cores: 3,
       batch: defaultBatchFacts({ items: 30, unitItemsMax: 5, firstOnly: true }),
     };
-    const shown = cluster.untilEnd(cluster.submit(cluster.plan([[facts, { itemMs: 20 }]])), 'COMPLETED');
-    assert.equal(shown.totals.completed, 30);
+    const view = cluster.untilEnd(cluster.submit(cluster.plan([[facts, { itemMs: 20 }]])), 'COMPLETED');
+    assert.equal(view.totals.completed, 30);
   });
 });

@@ -64,13 +64,13 @@ const isOdd = (index: number): boolean => index % 2 === 1;
 test('a batch with failed items is FAILED with their number, and its dependents are cancelled', () => {
   const cluster = startCluster((spec) => unitOutcome(spec, isOdd));
   const after = batchTestFacts('two', { after: ['one'] }, { items: 1 });
-  const shown = cluster.untilStatus(cluster.submit({ workflows: [facts(), after] }), 'FAILED');
-  assert.deepEqual(shown.totals, { completed: 10, failed: 10 });
+  const view = cluster.untilStatus(cluster.submit({ workflows: [facts(), after] }), 'FAILED');
+  assert.deepEqual(view.totals, { completed: 10, failed: 10 });
   assert.deepEqual(
-    shown.workflows.map(({ status }) => status),
+    view.workflows.map(({ status }) => status),
     ['FAILED', 'CANCELLED'],
   );
-  assert.deepEqual(shown.error, {
+  assert.deepEqual(view.error, {
     code: 'WORKFLOW_FAILED',
     message: 'one: 10 of 20 items failed, one with Error: bad 1',
   });
@@ -84,12 +84,12 @@ test('a batch with tolerated failures is PARTIAL, and its dependents get its res
   });
   const after = batchTestFacts('two', { after: ['one'] }, { items: 1 });
   for (const tolerant of [{ onItemError: 'continue' }, { maxFailures: 10 }] as const) {
-    const shown = cluster.untilStatus(cluster.submit({ workflows: [facts(tolerant), after] }), 'PARTIAL');
+    const view = cluster.untilStatus(cluster.submit({ workflows: [facts(tolerant), after] }), 'PARTIAL');
     assert.deepEqual(
-      shown.workflows.map(({ status }) => status),
+      view.workflows.map(({ status }) => status),
       ['PARTIAL', 'COMPLETED'],
     );
-    assert.equal(shown.error?.code, 'PARTIAL');
+    assert.equal(view.error?.code, 'PARTIAL');
     const { one } = JSON.parse(contexts.at(-1) ?? '') as { one: unknown[] };
     assert.deepEqual(one.slice(0, 4), [0, null, 20, null]);
   }
@@ -160,8 +160,8 @@ test('the results of a search are the found item and the failed items, with thei
 test('a workflow keeps at most 1,000 failures, also out of line and across a leader change', () => {
   const cluster = startCluster((spec) => unitOutcome(spec, () => true));
   const jobId = cluster.submit({ workflows: [facts({ items: 3_000, unitItemsMax: 600 })] });
-  const shown = cluster.untilStatus(jobId, 'FAILED');
-  assert.deepEqual(shown.totals, { completed: 0, failed: 3_000 });
+  const view = cluster.untilStatus(jobId, 'FAILED');
+  assert.deepEqual(view.totals, { completed: 0, failed: 3_000 });
   cluster.elect('m2');
   const [list] = cluster.commandOk<{ failures: WorkflowFailures[] }>('failures', { jobId }).failures;
   assert.deepEqual([list?.count, list?.items.length], [3_000, 1_000]);
@@ -175,11 +175,11 @@ test('a workflow keeps at most 1,000 failures, also out of line and across a lea
 test("onItemError 'stop' ends all other units with the first failed item, also after a leader change", () => {
   const cluster = startCluster((spec) => (spec.unit === 0 ? unitOutcome(spec, (index) => index === 1) : 'hold'));
   const jobId = cluster.submit({ workflows: [facts({ onItemError: 'stop' })] });
-  const shown = cluster.untilStatus(jobId, 'FAILED');
-  assert.match(shown.error?.message ?? '', /one: stopped after the first failed item, one with Error: bad 1/);
+  const view = cluster.untilStatus(jobId, 'FAILED');
+  assert.match(view.error?.message ?? '', /one: stopped after the first failed item, one with Error: bad 1/);
   cluster.until(() => cluster.get('w1').runs.size === 0, 'the other units are stopped');
   assert.equal(cluster.get('w1').started.length, 2, 'four units, two cores: two never started');
-  assert.deepEqual(shown.totals, { completed: 4, failed: 1 });
+  assert.deepEqual(view.totals, { completed: 4, failed: 1 });
   cluster.elect('m2');
   cluster.run(1_000);
   assert.deepEqual([cluster.show(jobId).status, cluster.get('w1').started.length], ['FAILED', 2]);
@@ -222,8 +222,8 @@ test("onItemError 'stop' ends the batch under a leader that finds only the faile
   const stored = cluster.registry.keyspace.range(onlyKey(jobKeys.state(jobId)), 1).entries[0]?.value;
   assert.equal(stored && decodeJobState(stored)?.workflows[0]?.code, undefined, 'the failure is not recorded yet');
   cluster.elect('m2');
-  const shown = cluster.untilStatus(jobId, 'FAILED');
-  assert.match(shown.error?.message ?? '', /stopped after the first failed item/);
+  const view = cluster.untilStatus(jobId, 'FAILED');
+  assert.match(view.error?.message ?? '', /stopped after the first failed item/);
   assert.equal(worker.started.length, 1_000, 'no further unit started');
 });
 
@@ -244,8 +244,8 @@ test('failed items of a lost attempt do not count', () => {
   assert.deepEqual(cluster.show(jobId).totals, { completed: 1, failed: 2 });
   first.kill();
   cluster.host('m1').processGone(first.identity.id, first.identity.generation);
-  const shown = cluster.untilStatus(jobId, 'COMPLETED');
-  assert.deepEqual(shown.totals, { completed: 4, failed: 0 });
+  const view = cluster.untilStatus(jobId, 'COMPLETED');
+  assert.deepEqual(view.totals, { completed: 4, failed: 0 });
 });
 
 test('the next leader decides the end from recorded results', () => {
@@ -256,9 +256,9 @@ test('the next leader decides the end from recorded results', () => {
   cluster.run(500);
   const worker = cluster.get('w1');
   for (const { id } of worker.runs.values()) worker.end(id, { completed: 5 });
-  const shown = cluster.untilStatus(jobId, 'PARTIAL');
-  assert.deepEqual(shown.totals, { completed: 8, failed: 2 });
-  assert.equal(shown.error?.message, 'one: 2 of 10 items failed');
+  const view = cluster.untilStatus(jobId, 'PARTIAL');
+  assert.deepEqual(view.totals, { completed: 8, failed: 2 });
+  assert.equal(view.error?.message, 'one: 2 of 10 items failed');
 });
 
 test('invalid failure options are rejected', () => {

@@ -7,10 +7,10 @@ import { batchTestFacts, loadTestFacts } from '../../../test/support/jobs/workfl
 test('a small job is recorded, assigned, completed and shown', () => {
   const cluster = ManagerTestCluster.start({ w1: 2 });
   const jobId = cluster.submit({ workflows: [loadTestFacts('one')] });
-  const shown = cluster.untilStatus(jobId, 'COMPLETED');
-  assert.deepEqual(shown.totals, { completed: 100, failed: 0 });
+  const view = cluster.untilStatus(jobId, 'COMPLETED');
+  assert.deepEqual(view.totals, { completed: 100, failed: 0 });
   assert.deepEqual(
-    shown.workflows.map(({ name, status, attempts }) => [name, status, attempts.map(({ outcome }) => outcome)]),
+    view.workflows.map(({ name, status, attempts }) => [name, status, attempts.map(({ outcome }) => outcome)]),
     [['one', 'COMPLETED', ['completed']]],
   );
   assert.equal(cluster.get('w1').runs.size, 0);
@@ -38,8 +38,8 @@ test('a batch is split into units, and its results are joined in order', () => {
       return { afterMs: 20, report: { completed: count, output: new TextEncoder().encode(JSON.stringify(list)) } };
     };
   const jobId = cluster.submit({ workflows: [batchTestFacts('sum', { cores: 4 })] });
-  const shown = cluster.untilStatus(jobId, 'COMPLETED');
-  assert.equal(shown.totals.completed, 100);
+  const view = cluster.untilStatus(jobId, 'COMPLETED');
+  assert.equal(view.totals.completed, 100);
   const { results } = cluster.commandOk<{ results: { sum: number[] } }>('result', { jobId });
   assert.deepEqual(
     results.sum,
@@ -63,10 +63,10 @@ test('another worker retries the unit of a dead worker with the same spec', () =
   assert.deepEqual(second.started[0]?.bytes, first.started[0]?.bytes);
   assert.equal(second.started[0]?.id.attempt, 2);
   second.end(second.started[0].id, { completed: 100 });
-  const shown = cluster.untilStatus(jobId, 'COMPLETED');
-  assert.equal(shown.totals.completed, 100);
+  const view = cluster.untilStatus(jobId, 'COMPLETED');
+  assert.equal(view.totals.completed, 100);
   assert.deepEqual(
-    shown.workflows[0]?.attempts.map(({ outcome }) => outcome),
+    view.workflows[0]?.attempts.map(({ outcome }) => outcome),
     ['lost', 'completed'],
   );
 });
@@ -81,8 +81,8 @@ test('a new leader adopts a running attempt and counts its end', () => {
   const [run] = cluster.get('w1').started;
   assert.ok(run !== undefined && cluster.get('w1').runs.size === 1);
   cluster.get('w1').end(run.id, { completed: 100 });
-  const shown = cluster.untilStatus(jobId, 'COMPLETED');
-  assert.equal(shown.workflows[0]?.attempts.length, 1);
+  const view = cluster.untilStatus(jobId, 'COMPLETED');
+  assert.equal(view.workflows[0]?.attempts.length, 1);
   assert.equal(cluster.get('w1').started.length, 1);
 });
 

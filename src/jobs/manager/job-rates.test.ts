@@ -39,11 +39,11 @@ test('the rate of an ended job is its items over its duration, and show and repo
     assert.ok(elapsedMs >= 11_000 && elapsedMs < 12_500, `${elapsedMs} ms`);
     assert.ok(Math.abs(ratePerSecond - 110_000 / elapsedMs) < 0.01, `${ratePerSecond}/s in ${elapsedMs} ms`);
     const report = cluster.commandOk<Report>('report', { jobId });
-    const shown = cluster.show(jobId).workflows;
+    const view = cluster.show(jobId).workflows;
     const rates = (list: readonly { readonly ratePerSecond: number }[]) => list.map((one) => one.ratePerSecond);
-    assert.deepEqual(rates(report.workflows), rates(shown), leader);
-    assert.deepEqual(rates(live), rates(shown), leader);
-    for (const rate of rates(shown)) assert.ok(rate > 8 && rate <= 10, `${rate}/s`);
+    assert.deepEqual(rates(report.workflows), rates(view), leader);
+    assert.deepEqual(rates(live), rates(view), leader);
+    for (const rate of rates(view)) assert.ok(rate > 8 && rate <= 10, `${rate}/s`);
     const times = report.workflows.map((one) => one.elapsedMs);
     assert.ok((times[0] ?? 0) >= 10_000 && (times[1] ?? 0) < 2_000, times.join(' '));
   }

@@ -60,8 +60,8 @@ test('a cancel in any status ends the job, frees the cores and is answered at on
     assert.equal(cluster.commandOk<{ jobId: string }>('cancel', { jobId }).jobId, jobId);
     cluster.run(200);
     cluster.get('w1').isolated = false;
-    const shown = cluster.untilStatus(jobId, 'CANCELLED', 2 * leaseMs);
-    assert.equal(shown.workflows[0]?.status, 'CANCELLED');
+    const view = cluster.untilStatus(jobId, 'CANCELLED', 2 * leaseMs);
+    assert.equal(view.workflows[0]?.status, 'CANCELLED');
     cluster.run(2 * leaseMs);
     assert.equal(cluster.get('w1').runs.size, 0, status);
     assert.equal(cluster.commandOk<{ status: string }>('cancel', { jobId }).status, 'CANCELLED');
@@ -97,9 +97,9 @@ test('the timeout of a job ends it in any status', () => {
       timeoutMs: 3_000,
     });
     cluster.untilStatus(jobId, status);
-    const shown = cluster.untilStatus(jobId, 'TIMEOUT', 5_000);
-    assert.equal(shown.error?.code, 'WORKFLOW_TIMEOUT');
-    assert.equal(shown.workflows[1]?.status, 'CANCELLED');
+    const view = cluster.untilStatus(jobId, 'TIMEOUT', 5_000);
+    assert.equal(view.error?.code, 'WORKFLOW_TIMEOUT');
+    assert.equal(view.workflows[1]?.status, 'CANCELLED');
     cluster.get('w1').isolated = false;
     cluster.run(2 * leaseMs);
     assert.equal(cluster.get('w1').runs.size, 0, status);
@@ -115,12 +115,12 @@ test('a workflow that exceeds its timeout fails, and its dependents are cancelle
     loadTestFacts('after', { after: ['slow'] }),
     loadTestFacts('other'),
   ];
-  const shown = cluster.untilStatus(cluster.submit({ workflows }), 'TIMEOUT', 5_000);
+  const view = cluster.untilStatus(cluster.submit({ workflows }), 'TIMEOUT', 5_000);
   assert.deepEqual(
-    shown.workflows.map(({ status }) => status),
+    view.workflows.map(({ status }) => status),
     ['FAILED', 'CANCELLED', 'COMPLETED'],
   );
-  assert.equal(shown.workflows[0]?.error?.code, 'WORKFLOW_TIMEOUT');
+  assert.equal(view.workflows[0]?.error?.code, 'WORKFLOW_TIMEOUT');
   assert.equal(cluster.get('w1').runs.size, 0);
 });
 
@@ -128,7 +128,7 @@ test('a queued job shows its reason and position', () => {
   const cluster = ManagerTestCluster.start({});
   const reasonOf = (jobId: string) => cluster.show(jobId).queue?.reason ?? '';
   const jobId = cluster.submit({ workflows: [loadTestFacts('one', { cores: 4 })] });
-  assert.equal(reasonOf(jobId), 'no worker has reported yet');
+  assert.equal(reasonOf(jobId), 'no worker has sent a heartbeat yet');
   cluster.worker('w1', 2).admin = 'drained';
   cluster.run(100);
   assert.equal(reasonOf(jobId), 'none of 1 workers accepts units now');
@@ -198,11 +198,11 @@ test('a watch is answered at once after a change, else at its deadline, and with
   worker.sendReports([
     { ...(started?.id as object), status: 'progress', completed: 30, failed: 2, summary: bytes } as never,
   ]);
-  const news = cluster.watch(jobId, first.version, 5_000);
-  assert.ok(news.version > first.version);
-  assert.deepEqual([news.completed, news.failed], [30, 2]);
+  const changed = cluster.watch(jobId, first.version, 5_000);
+  assert.ok(changed.version > first.version);
+  assert.deepEqual([changed.completed, changed.failed], [30, 2]);
   for (const { id } of [...worker.runs.values()]) worker.end(id, { completed: 50, summary: bytes });
-  const last = cluster.watch(jobId, news.version, 5_000);
+  const last = cluster.watch(jobId, changed.version, 5_000);
   assert.deepEqual([last.status, last.completed], ['COMPLETED', 100]);
   const report = cluster.commandOk<{ totals: { iterations: number }; steps: { count: number }[] }>('report', { jobId });
   assert.equal(report.totals.iterations, 200);

@@ -83,16 +83,16 @@ class RandomFaults {
     assert.equal(this.overlaps, 0, 'a unit ran on two workers at a time');
   }
 
-  #checkJob(shown: JobView): void {
-    const { jobId, status } = shown;
+  #checkJob(view: JobView): void {
+    const { jobId, status } = view;
     assert.ok(isTerminalStatus(status), `${jobId} is ${status}`);
     const before = this.seen.get(jobId);
-    if (before !== undefined && isTerminalStatus(before.status)) assert.deepEqual(shown.totals, before.totals);
+    if (before !== undefined && isTerminalStatus(before.status)) assert.deepEqual(view.totals, before.totals);
     const expected = this.expected.get(jobId);
     if (status === 'COMPLETED' && expected !== undefined)
-      assert.equal(shown.totals.completed, expected.completed, jobId);
+      assert.equal(view.totals.completed, expected.completed, jobId);
     if (status === 'CANCELLED') assert.ok(expected === undefined || this.cancelled.has(jobId));
-    for (const workflow of shown.workflows) {
+    for (const workflow of view.workflows) {
       const won = workflow.attempts.filter(({ outcome }) => outcome === 'completed');
       assert.equal(new Set(won.map(({ unit }) => unit)).size, won.length, 'a unit was counted twice');
       if (status === 'COMPLETED') assert.ok(won.length >= workflow.units.total, `${jobId} ${workflow.name}`);
@@ -111,13 +111,13 @@ class RandomFaults {
     const jobId = this.random.pick([...this.expected.keys()]);
     cluster.host(cluster.leader).command('show', JSON.stringify({ jobId }), 'ann', 5_000, (outcome) => {
       if (!outcome.ok) return;
-      const shown = JSON.parse(outcome.value) as JobView;
+      const view = JSON.parse(outcome.value) as JobView;
       const before = this.seen.get(jobId);
-      this.seen.set(jobId, shown);
+      this.seen.set(jobId, view);
       if (before === undefined) return;
-      const [was, is] = [before.status, shown.status].map((status) => jobStatuses.indexOf(status)) as [number, number];
-      assert.ok(is >= was, `${jobId} went from ${before.status} back to ${shown.status}`);
-      if (isTerminalStatus(before.status)) assert.deepEqual(shown, before);
+      const [was, is] = [before.status, view.status].map((status) => jobStatuses.indexOf(status)) as [number, number];
+      assert.ok(is >= was, `${jobId} went from ${before.status} back to ${view.status}`);
+      if (isTerminalStatus(before.status)) assert.deepEqual(view, before);
     });
   }
 

@@ -24,7 +24,7 @@ test('a load test on several cores runs setup once, then all users, then teardow
     },
   }));
   const facts = loadTestFacts('one', { cores: 4, hasSetup: true, hasTeardown: true }, { vus: 10, iterations: 101 });
-  const shown = cluster.untilStatus(cluster.submit({ workflows: [facts] }), 'COMPLETED');
+  const view = cluster.untilStatus(cluster.submit({ workflows: [facts] }), 'COMPLETED');
   const orders = allStarted(cluster).map(({ spec }) => spec);
   assert.deepEqual(orders.map(({ phase }) => phase).toSorted(), ['finish', 'plan', 'work', 'work', 'work', 'work']);
   const work = orders.filter(({ phase }) => phase === 'work').toSorted((a, b) => a.unit - b.unit);
@@ -42,8 +42,8 @@ test('a load test on several cores runs setup once, then all users, then teardow
   );
   assert.equal(new Set(work.map(({ seed }) => seed)).size, 4);
   for (const spec of orders) assert.equal(spec.data, spec.phase === 'plan' ? undefined : '{"base":7}');
-  assert.equal(shown.totals.completed, 101);
-  assert.equal(shown.workflows[0]?.units.total, 4);
+  assert.equal(view.totals.completed, 101);
+  assert.equal(view.workflows[0]?.units.total, 4);
 });
 
 test('a batch gets its items from its plan', () => {
@@ -57,8 +57,8 @@ test('a batch gets its items from its plan', () => {
   const jobId = cluster.submit({
     workflows: [batchTestFacts('one', { cores: 3 }, { items: undefined, unitItemsMax: 2 })],
   });
-  const shown = cluster.untilStatus(jobId, 'COMPLETED');
-  assert.equal(shown.totals.completed, 5);
+  const view = cluster.untilStatus(jobId, 'COMPLETED');
+  assert.equal(view.totals.completed, 5);
   assert.deepEqual(cluster.commandOk('result', { jobId }), { results: { one: ['A', 'B', 'C', 'D', 'E'] } });
 });
 
@@ -89,10 +89,10 @@ test('an error of setup fails the workflow without a retry', () => {
     report: { status: 'failed', code: 'WORKFLOW_FAILED', message: 'setup threw' },
   }));
   const jobId = cluster.submit({ workflows: [loadTestFacts('one', { cores: 2, hasSetup: true, hasTeardown: true })] });
-  const shown = cluster.untilStatus(jobId, 'FAILED');
+  const view = cluster.untilStatus(jobId, 'FAILED');
   assert.equal(allStarted(cluster).length, 1);
-  assert.deepEqual(shown.workflows[0]?.error, { code: 'WORKFLOW_FAILED', message: 'setup threw' });
-  assert.equal(shown.error?.code, 'WORKFLOW_FAILED');
+  assert.deepEqual(view.workflows[0]?.error, { code: 'WORKFLOW_FAILED', message: 'setup threw' });
+  assert.equal(view.error?.code, 'WORKFLOW_FAILED');
 });
 
 test('teardown runs after a failure too, and its own failure is only an incident', () => {
@@ -104,8 +104,8 @@ test('teardown runs after a failure too, and its own failure is only an incident
     return 'hold';
   });
   const jobId = cluster.submit({ workflows: [loadTestFacts('one', { cores: 2, hasTeardown: true })] });
-  const shown = cluster.untilStatus(jobId, 'FAILED');
-  assert.equal(shown.workflows[0]?.error?.code, 'BUNDLE_INVALID');
+  const view = cluster.untilStatus(jobId, 'FAILED');
+  assert.equal(view.workflows[0]?.error?.code, 'BUNDLE_INVALID');
   assert.deepEqual(
     allStarted(cluster).map(({ spec }) => spec.phase),
     ['work', 'work', 'finish'],
@@ -148,9 +148,9 @@ test('a failed workflow cancels its dependents, and independent workflows comple
     loadTestFacts('c', { after: ['b'] }),
     loadTestFacts('d'),
   ];
-  const shown = cluster.untilStatus(cluster.submit({ workflows }), 'FAILED');
+  const view = cluster.untilStatus(cluster.submit({ workflows }), 'FAILED');
   assert.deepEqual(
-    shown.workflows.map(({ status }) => status),
+    view.workflows.map(({ status }) => status),
     ['FAILED', 'CANCELLED', 'CANCELLED', 'COMPLETED'],
   );
 });
@@ -164,8 +164,8 @@ test('the first success ends a search: other units are stopped and do not count'
   );
   const facts = batchTestFacts('search', { cores: 4 }, { items: 400, firstOnly: true, unitItemsMax: 10 });
   const jobId = cluster.submit({ workflows: [facts] });
-  const shown = cluster.untilStatus(jobId, 'COMPLETED');
-  assert.equal(shown.totals.completed, 5);
+  const view = cluster.untilStatus(jobId, 'COMPLETED');
+  assert.equal(view.totals.completed, 5);
   assert.deepEqual(cluster.commandOk('result', { jobId }), { results: { search: 'here' } });
   assert.deepEqual(cluster.commandOk('result', { jobId, oneByOne: true }), {
     results: { search: [{ index: 23, value: 'here' }] },
@@ -220,8 +220,8 @@ test('a workflow whose results are too large together fails', () => {
   const output = json('x'.repeat(6_000_000));
   setBehaviour(cluster, () => ({ afterMs: 10, report: { completed: 1, output } }));
   const jobId = cluster.submit({ workflows: [batchTestFacts('one', { cores: 2 }, { items: 2, unitItemsMax: 1 })] });
-  const shown = cluster.untilStatus(jobId, 'FAILED');
-  assert.equal(shown.workflows[0]?.error?.code, 'TOO_LARGE');
+  const view = cluster.untilStatus(jobId, 'FAILED');
+  assert.equal(view.workflows[0]?.error?.code, 'TOO_LARGE');
 });
 
 test('a plan whose items are too large for a spec fails its workflow, and the manager goes on', () => {
@@ -231,15 +231,15 @@ test('a plan whose items are too large for a spec fails its workflow, and the ma
   const output = new TextEncoder().encode(`{"items":{"count":1500000,"list":[${list}]}}`);
   setBehaviour(cluster, () => ({ afterMs: 10, report: { output } }));
   const facts = batchTestFacts('one', { cores: 2 }, { items: undefined, unitItemsMax: 1_000_000 });
-  const shown = cluster.untilStatus(cluster.submit({ workflows: [facts] }), 'FAILED');
-  assert.equal(shown.workflows[0]?.error?.code, 'TOO_LARGE');
+  const view = cluster.untilStatus(cluster.submit({ workflows: [facts] }), 'FAILED');
+  assert.equal(view.workflows[0]?.error?.code, 'TOO_LARGE');
   setBehaviour(cluster, () => ({ afterMs: 10, report: { completed: 1 } }));
   cluster.untilStatus(cluster.submit({ workflows: [loadTestFacts('two')] }), 'COMPLETED');
 });
 
 test('an error message is recorded when its limit cuts a surrogate pair', () => {
   const cluster = ManagerTestCluster.start({ w1: 1 });
-  const why = `${'x'.repeat(999)}\u{1f600}`;
-  setBehaviour(cluster, () => ({ afterMs: 10, report: { status: 'failed', code: 'WORKFLOW_FAILED', message: why } }));
+  const message = `${'x'.repeat(999)}\u{1f600}`;
+  setBehaviour(cluster, () => ({ afterMs: 10, report: { status: 'failed', code: 'WORKFLOW_FAILED', message } }));
   cluster.untilStatus(cluster.submit({ workflows: [loadTestFacts('one')] }), 'FAILED');
 });

@@ -216,8 +216,8 @@ function isBoundTo({ boundTo }: RunnerHandle, bundle: string, submitter: string)
 }
 
 /** True if a fresh runner can serve the requested profile. */
-function canBecome({ profile, canDenyNetwork }: RunnerHandle, wanted: RunnerProfile): boolean {
-  return isProfile(profile, wanted) || (canDenyNetwork && isProfile(profile, { ...wanted, network: true }));
+function canBecome({ profile, canDenyNetwork }: RunnerHandle, requested: RunnerProfile): boolean {
+  return isProfile(profile, requested) || (canDenyNetwork && isProfile(profile, { ...requested, network: true }));
 }
 
 function isProfile(a: RunnerProfile, b: RunnerProfile): boolean {

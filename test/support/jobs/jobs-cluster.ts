@@ -223,12 +223,12 @@ export class JobsTestCluster {
   }
 
   show(job: string): JobView {
-    const shown = this.command('show', { jobId: job }) as JobView;
-    const { status, totals, error, workflows } = shown;
+    const view = this.command('show', { jobId: job }) as JobView;
+    const { status, totals, error, workflows } = view;
     const attempts = workflows.map((workflow) => workflow.attempts);
-    const view = { job, status, totals, code: error?.code, attempts, requestedMs: this.nowMs };
-    this.#observe({ kind: 'jobObserved', view });
-    return shown;
+    const observed = { job, status, totals, code: error?.code, attempts, requestedMs: this.nowMs };
+    this.#observe({ kind: 'jobObserved', view: observed });
+    return view;
   }
 
   result(job: string): Readonly<Record<string, unknown>> {
@@ -242,18 +242,15 @@ export class JobsTestCluster {
 
   /** Waits for the end of the job, which must have that status. */
   untilEnd(job: string, status: JobStatus): JobView {
-    let shown = this.show(job);
+    let view = this.show(job);
     const endMs = this.nowMs + waitMsMax;
-    while (!isTerminalStatus(shown.status)) {
-      assert.ok(
-        this.nowMs < endMs,
-        `${job} is still ${shown.status}\n${this.world.log.last(logLinesShown).join('\n')}`,
-      );
+    while (!isTerminalStatus(view.status)) {
+      assert.ok(this.nowMs < endMs, `${job} is still ${view.status}\n${this.world.log.last(logLinesShown).join('\n')}`);
       this.advance(100);
-      shown = this.show(job);
+      view = this.show(job);
     }
-    assert.equal(shown.status, status, JSON.stringify(shown.error));
-    return shown;
+    assert.equal(view.status, status, JSON.stringify(view.error));
+    return view;
   }
 
   runsOf(job: string): readonly UnitRun[] {

@@ -207,9 +207,9 @@ export class ManagerTestCluster {
 
   untilStatus(jobId: string, status: string, withinMs = 120_000): JobView {
     const until = this.timeline.nowMs + withinMs;
-    for (let shown = this.show(jobId); ; shown = this.show(jobId)) {
-      if (shown.status === status) return shown;
-      assert.ok(this.timeline.nowMs < until, `${jobId} is ${shown.status} and not ${status}: ${JSON.stringify(shown)}`);
+    for (let view = this.show(jobId); ; view = this.show(jobId)) {
+      if (view.status === status) return view;
+      assert.ok(this.timeline.nowMs < until, `${jobId} is ${view.status} and not ${status}: ${JSON.stringify(view)}`);
       this.run(50);
     }
   }

@@ -242,7 +242,7 @@ export class WorkerTestBed {
         ...{ isolation: 'full', loadLevel: () => 'normal', leader: () => this.leader },
         program: { moduleUrl: 'data:,', main: () => undefined },
         registry: { range: ({ from }, _options, done) => this.#range(from, done) },
-        request: (_to, message, timeoutMs, done) => this.#ask(message, timeoutMs, done),
+        request: (_to, message, timeoutMs, done) => this.#request(message, timeoutMs, done),
         emit: (event) => this.events.push(event),
         halted: (error) => this.mistakes.push(error),
       },
@@ -327,7 +327,7 @@ export class WorkerTestBed {
     });
   }
 
-  #ask(message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void {
+  #request(message: JobMessage, timeoutMs: number, done: Done<JobMessage>): void {
     if (message.kind === 'workerHeartbeat') {
       this.heartbeats.push(message);
       if (!this.answersHeartbeats) return void this.clock.schedule(timeoutMs, () => done(failure('DEADLINE')));

@@ -251,8 +251,8 @@ export class JobCommands {
     if (status !== undefined && !jobStatuses.includes(status as JobStatus))
       throw badArgument(`status is not one of ${jobStatuses.join(', ')}`);
     const jobs = [...this.#state.jobs.values()].toSorted((a, b) => (a.id < b.id ? 1 : -1));
-    const wanted = jobs.filter((job) => job.isRecorded && (status === undefined || job.recordedStatus === status));
-    return wanted.slice(0, limit).map(jobRowOf);
+    const matching = jobs.filter((job) => job.isRecorded && (status === undefined || job.recordedStatus === status));
+    return matching.slice(0, limit).map(jobRowOf);
   }
 
   #openCount(): number {

@@ -70,24 +70,25 @@ export class Dispatcher {
     selector.refresh(nowMs);
     const [total, free] = [selector.totalCores(), selector.freeCores()];
     const needs = this.#needs(workflow, total);
-    const of = `${free} of ${total} cores are free`;
-    if (workers.size === 0) return 'no worker has reported yet';
+    const freeText = `${free} of ${total} cores are free`;
+    if (workers.size === 0) return 'no worker has sent a heartbeat yet';
     if (total === 0) return `none of ${workers.size} workers accepts units now`;
     if (needs > total) return `needs ${needs} cores at a time, and all workers together have ${total}`;
-    if (needs > free) return needs === 1 ? `waits for a core: ${of}` : `needs ${needs} cores at a time: ${of}`;
+    if (needs > free)
+      return needs === 1 ? `waits for a core: ${freeText}` : `needs ${needs} cores at a time: ${freeText}`;
     return 'every worker with a free core failed this unit before, or other workflows are first';
   }
 
   /** Sends assignments that are now recorded. */
   sendRecorded(assignments: readonly ActiveAssignment[]): void {
-    const bySeat = new Map<WorkerSession, ActiveAssignment[]>();
+    const bySession = new Map<WorkerSession, ActiveAssignment[]>();
     for (const assignment of assignments) {
       if (assignment.unit.assignment !== assignment || assignment.stopping !== undefined) continue;
-      const list = bySeat.get(assignment.worker);
-      if (list === undefined) bySeat.set(assignment.worker, [assignment]);
+      const list = bySession.get(assignment.worker);
+      if (list === undefined) bySession.set(assignment.worker, [assignment]);
       else list.push(assignment);
     }
-    for (const [session, list] of bySeat) this.#sendTo(session, list);
+    for (const [session, list] of bySession) this.#sendTo(session, list);
   }
 
   /** Resends the assignments of this worker that it has not accepted. */

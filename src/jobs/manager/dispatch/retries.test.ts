@@ -27,10 +27,10 @@ test('a unit that kills its workers fails after maxRetries + 1 attempts and kill
     worker.kill();
     cluster.host('m1').processGone(worker.identity.id, 1);
   }
-  const shown = cluster.untilStatus(jobId, 'FAILED');
-  assert.equal(shown.workflows[0]?.error?.code, 'RETRIES_EXHAUSTED');
+  const view = cluster.untilStatus(jobId, 'FAILED');
+  assert.equal(view.workflows[0]?.error?.code, 'RETRIES_EXHAUSTED');
   assert.equal(allWorkers(cluster).filter(({ alive }) => alive).length, 2);
-  assert.equal(new Set(shown.workflows[0]?.attempts.map(({ worker }) => worker)).size, 3);
+  assert.equal(new Set(view.workflows[0]?.attempts.map(({ worker }) => worker)).size, 3);
   const { incidents } = cluster.watch(jobId);
   assert.deepEqual(
     incidents.map(({ type }) => type),
@@ -55,10 +55,10 @@ test('a unit whose runner was killed is retried on another worker', () => {
   cluster.until(() => holder(cluster) !== undefined && holder(cluster) !== first, 'another worker runs it');
   const second = untilHeld(cluster);
   second.end(second.started[0]?.id as never, { completed: 100 });
-  const shown = cluster.untilStatus(jobId, 'COMPLETED');
-  assert.deepEqual(shown.totals, { completed: 100, failed: 0 });
+  const view = cluster.untilStatus(jobId, 'COMPLETED');
+  assert.deepEqual(view.totals, { completed: 100, failed: 0 });
   assert.deepEqual(
-    shown.workflows[0]?.attempts.map(({ outcome }) => outcome),
+    view.workflows[0]?.attempts.map(({ outcome }) => outcome),
     ['failed', 'completed'],
   );
 });
@@ -85,9 +85,9 @@ test('a lost worker fails a workflow with maxRetries 0', () => {
   const worker = untilHeld(cluster);
   worker.kill();
   cluster.host('m1').processGone(worker.identity.id, 1);
-  const shown = cluster.untilStatus(jobId, 'FAILED');
-  assert.equal(shown.workflows[0]?.attempts.length, 1);
-  assert.equal(shown.workflows[0].error?.code, 'RUNNER_KILLED');
+  const view = cluster.untilStatus(jobId, 'FAILED');
+  assert.equal(view.workflows[0]?.attempts.length, 1);
+  assert.equal(view.workflows[0].error?.code, 'RUNNER_KILLED');
 });
 
 test('with maxRetries 0 a returned unit is retried only if it had not started', () => {
@@ -152,11 +152,11 @@ test('only progress of the current attempt counts, in any order and any number o
   second.sendReports([
     { ...(second.started[0]?.id as object), status: 'completed', completed: 500, failed: 0 } as never,
   ]);
-  const shown = cluster.untilStatus(jobId, 'COMPLETED');
+  const view = cluster.untilStatus(jobId, 'COMPLETED');
   second.progress(second.started[0]?.id as never, 700);
   cluster.run(1_000);
-  assert.deepEqual(cluster.show(jobId), shown);
-  assert.deepEqual(shown.totals, { completed: 100, failed: 3 });
+  assert.deepEqual(cluster.show(jobId), view);
+  assert.deepEqual(view.totals, { completed: 100, failed: 3 });
 });
 
 test('a refused unit costs no attempt', () => {
@@ -171,8 +171,8 @@ test('a refused unit costs no attempt', () => {
   );
   cluster.get('w1').refuse = 'DRAINED';
   cluster.get('w2').refuse = undefined;
-  const shown = cluster.untilStatus(jobId, 'COMPLETED');
-  const outcomes = shown.workflows[0]?.attempts.map(({ outcome }) => outcome) ?? [];
+  const view = cluster.untilStatus(jobId, 'COMPLETED');
+  const outcomes = view.workflows[0]?.attempts.map(({ outcome }) => outcome) ?? [];
   assert.equal(outcomes.at(-1), 'completed');
   assert.ok(outcomes.slice(0, -1).every((outcome) => outcome === 'refused'));
 });
@@ -209,9 +209,9 @@ test('the attempts of a worker are lost when it restarts', () => {
   const jobId = cluster.submit({ workflows: [loadTestFacts('one')] });
   untilHeld(cluster).kill();
   cluster.worker('w1', 1, 2);
-  const shown = cluster.untilStatus(jobId, 'COMPLETED', 5_000);
+  const view = cluster.untilStatus(jobId, 'COMPLETED', 5_000);
   assert.deepEqual(
-    shown.workflows[0]?.attempts.map(({ outcome }) => outcome),
+    view.workflows[0]?.attempts.map(({ outcome }) => outcome),
     ['lost', 'completed'],
   );
 });
@@ -228,9 +228,9 @@ test('an assignment whose reply is lost is resent as the same attempt and runs o
   cluster.run(12_000);
   assert.equal(worker.started.length, 1);
   worker.end(worker.started[0]?.id as never, { completed: 100 });
-  const shown = cluster.untilStatus(jobId, 'COMPLETED');
+  const view = cluster.untilStatus(jobId, 'COMPLETED');
   assert.deepEqual(
-    shown.workflows[0]?.attempts.map(({ attempt }) => attempt),
+    view.workflows[0]?.attempts.map(({ attempt }) => attempt),
     [1],
   );
 });

@@ -179,8 +179,8 @@ export function missingOutputs(job: ManagedJob): readonly ManagedUnit[] {
   return job.workflows.flatMap((workflow) => {
     const { plan, units, facts } = workflow;
     const hasDependents = job.workflows.some((one) => !isWorkflowEnded(one) && one.facts.after.includes(facts.name));
-    const wanted = hasDependents && workflow.retainedBytes !== undefined ? [...units] : [];
-    if (plan !== undefined && (hasDependents || !isWorkflowEnded(workflow))) wanted.push(plan);
-    return wanted.filter((unit) => unit.end !== undefined && unit.output === undefined && unit.end.outputBytes > 0);
+    const requested = hasDependents && workflow.retainedBytes !== undefined ? [...units] : [];
+    if (plan !== undefined && (hasDependents || !isWorkflowEnded(workflow))) requested.push(plan);
+    return requested.filter((unit) => unit.end !== undefined && unit.output === undefined && unit.end.outputBytes > 0);
   });
 }

@@ -20,9 +20,9 @@ test('when the leader dies between commit and send, the next leader sends the sa
   cluster.elect('m2');
   cluster.until(() => worker.runs.size === 1, 'it runs');
   worker.end(worker.started[0]?.id as never, { completed: 100 });
-  const shown = cluster.untilStatus(jobId, 'COMPLETED');
+  const view = cluster.untilStatus(jobId, 'COMPLETED');
   assert.deepEqual(
-    shown.workflows[0]?.attempts.map(({ attempt, outcome }) => [attempt, outcome]),
+    view.workflows[0]?.attempts.map(({ attempt, outcome }) => [attempt, outcome]),
     [[1, 'completed']],
   );
 });
@@ -37,8 +37,8 @@ test('an end that the old leader did not record is reported to the new leader', 
   worker.end(worker.started[0]?.id as never, { completed: 100 });
   cluster.run(1_000);
   cluster.elect('m2');
-  const shown = cluster.untilStatus(jobId, 'COMPLETED');
-  assert.equal(shown.totals.completed, 100);
+  const view = cluster.untilStatus(jobId, 'COMPLETED');
+  assert.equal(view.totals.completed, 100);
   assert.equal(worker.started.length, 1);
 });
 
@@ -106,8 +106,8 @@ test('a workflow completes across leader changes during plan, work and finish', 
       const output = phase === 'plan' ? json({ data: 5, items: { count: 40 } }) : json(['x']);
       worker.end(run.id, { completed: itemCountInSpec(run.spec), output });
     }
-    const shown = cluster.untilStatus(jobId, 'COMPLETED');
-    assert.equal(shown.totals.completed, 41, phase);
+    const view = cluster.untilStatus(jobId, 'COMPLETED');
+    assert.equal(view.totals.completed, 41, phase);
     const all = [...cluster.workers.values()].flatMap(({ started }) => started);
     assert.equal(new Set(all.map(({ id }) => `${id.workflow}/${id.unit}`)).size, all.length, 'no unit ran twice');
     const context = all.find(({ id }) => id.workflow === 1)?.spec.context;
@@ -157,8 +157,8 @@ test('the timeout of a job goes on across leader changes', () => {
     // Wall clocks of managers differ and must not matter.
     cluster.wallOffsetMs += leader === 'm2' ? 3_600_000 : -3_600_000;
   }
-  const shown = cluster.untilStatus(jobId, 'TIMEOUT', 14_000);
-  assert.equal(shown.error?.code, 'WORKFLOW_TIMEOUT');
+  const view = cluster.untilStatus(jobId, 'TIMEOUT', 14_000);
+  assert.equal(view.error?.code, 'WORKFLOW_TIMEOUT');
 });
 
 test('a new leader restores ten thousand waiting jobs', () => {

@@ -99,9 +99,9 @@ test('no unit is assigned to a worker that is not registered', () => {
   const cluster = ManagerTestCluster.start({ w1: 1, w2: 1 });
   cluster.setRegistered(cluster.get('w1'), false);
   for (let i = 0; i < 6; i++) {
-    const shown = cluster.untilStatus(cluster.submit({ workflows: [loadTestFacts('one')] }), 'COMPLETED');
+    const view = cluster.untilStatus(cluster.submit({ workflows: [loadTestFacts('one')] }), 'COMPLETED');
     assert.deepEqual(
-      shown.workflows[0]?.attempts.map(({ worker }) => worker),
+      view.workflows[0]?.attempts.map(({ worker }) => worker),
       ['w2'],
     );
   }
@@ -135,9 +135,9 @@ test('a job with many units records them in blocks', () => {
   const jobId = cluster.submit({
     workflows: [batchTestFacts('one', { cores: 16 }, { items: 1_000, unitItemsMax: 5 })],
   });
-  const shown = cluster.untilStatus(jobId, 'COMPLETED');
-  assert.equal(shown.totals.completed, 1_000);
-  assert.equal(shown.workflows[0]?.units.total, 200);
+  const view = cluster.untilStatus(jobId, 'COMPLETED');
+  assert.equal(view.totals.completed, 1_000);
+  assert.equal(view.workflows[0]?.units.total, 200);
   assert.equal(keysOf(cluster, jobRanges.unitBlocksOf(jobId).from).length, 13);
   assert.equal(cluster.get('w1').runsMax, 16);
 });
@@ -289,9 +289,9 @@ test('out-of-line results are bounded: finished jobs are evicted first, then a r
   assert.ok(!first.ok && first.error.code === 'UNKNOWN_JOB');
   const names = ['a', 'b', 'c', 'd', 'e'];
   const jobId = cluster.submit({ workflows: names.map((name) => batchTestFacts(name, {}, { items: 1 })) });
-  const shown = cluster.untilStatus(jobId, 'FAILED');
-  assert.equal(shown.error?.code, 'TOO_LARGE');
-  assert.equal(shown.workflows.filter(({ status }) => status === 'COMPLETED').length, 4);
+  const view = cluster.untilStatus(jobId, 'FAILED');
+  assert.equal(view.error?.code, 'TOO_LARGE');
+  assert.equal(view.workflows.filter(({ status }) => status === 'COMPLETED').length, 4);
 });
 
 test('the end of a job with many units is never recorded before the results of its units', () => {
