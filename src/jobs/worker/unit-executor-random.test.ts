@@ -2,12 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Random } from '../../base/random.ts';
 import type { UnitAssignment } from '../../messages/jobs.ts';
-import {
-  type FakeRunnerBehaviour,
-  WorkerTestBed,
-  unitAssignmentOf,
-  unitSpecOf,
-} from '../../../test/support/jobs/worker-harness.ts';
+import { WorkerTestBed, unitAssignmentOf, unitSpecOf } from '../../../test/support/jobs/worker-harness.ts';
+import type { FakeRunnerBehaviour } from '../../../test/fakes/fake-runners.ts';
 
 const behaviours: readonly FakeRunnerBehaviour[] = [
   ...([
