@@ -121,7 +121,7 @@ export class ServingLeaseHost implements ServingLease {
       this.#cancel = streams.request(to, request, timeoutMs, (outcome) => {
         const reply = outcome.ok ? tryDecodeMessage(outcome.value) : undefined;
         onReply(outcome.ok ? replyOf(reply) : refusalOf(outcome.error));
-        // Last: one that is new to us makes us ask again.
+        // After the reply: a new leader causes another request.
         if (reply?.kind === 'servingLeaseRedirect') this.#ports.onLeaderNotice(reply.leaderHint);
       });
     }

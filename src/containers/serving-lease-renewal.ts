@@ -39,7 +39,7 @@ export type ServingLeaseInput =
   | TimerExpired<ServingLeaseTimer>;
 
 export type ServingLeaseEffect =
-  /** Whatever was asked before is not waited for any more. Ends in `answered` with this id, within the time. */
+  /** Replaces any earlier request. Ends with the input `replied` with this id, within the timeout. */
   | { readonly kind: 'request'; readonly id: number; readonly timeoutMs: number }
   | { readonly kind: 'report'; readonly holds: boolean };
 
@@ -91,7 +91,7 @@ export class ServingLeaseRenewal {
 
   #handle(nowMs: number, input: ServingLeaseInput): void {
     if (input.kind === 'replied') {
-      // One that is not waited for any more was asked before this one: it can add nothing.
+      // A reply to an earlier request adds nothing to the pending one.
       if (input.id === this.#pending?.id) this.#onReply(nowMs, this.#pending.sentMs, input.reply);
     } else if (input.kind === 'applied') this.#appliedRevision = Math.max(this.#appliedRevision, input.revision);
     else if (input.kind !== 'expired') this.#request(nowMs);
@@ -112,7 +112,7 @@ export class ServingLeaseRenewal {
     if (reply.kind === 'granted' && reply.term >= this.#term) return this.#onGranted(sentMs, reply);
     if (reply.kind === 'superseded') this.#untilMs = -Infinity;
     const { interval, retryMin } = servingLeaseShares;
-    // Who is behind has been heard by the leader, and is there in a moment.
+    // The leader knows this node, and the table will catch up within moments.
     const failures = reply.kind === 'behind' ? Math.min(1, this.#failures) : this.#failures;
     const intervalMs = this.#leaseMs * interval;
     const firstMs = reply.kind === 'superseded' ? intervalMs : Math.min(this.#leaseMs * retryMin, retryMsMax);

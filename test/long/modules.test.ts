@@ -247,7 +247,7 @@ describe('a pool', { timeout: 240_000 }, () => {
 
     await shell.ok(...create('narrow', 'kv', 2));
     await shell.refused(5, /has 2 containers of kv, but the file has 4 of kv/, 'pool', 'import', 'narrow', out);
-    await shell.refused(5, /others have written to container/, 'pool', 'import', 'from', out);
+    await shell.refused(5, /other callers have written to container/, 'pool', 'import', 'from', out);
     const text = readFileSync(out, 'utf8');
     const corrupt = shell.file('corrupt.jsonl', text.replace('"v":"', '"v":"A'));
     await shell.refused(1, /STORE_CORRUPT: .*container \d/, 'pool', 'import', 'to', corrupt);

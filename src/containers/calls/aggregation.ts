@@ -11,7 +11,7 @@ import {
   success,
   withPossibleEffect,
 } from '../../base/errors.ts';
-import { isThenable } from '../../base/thenable.ts';
+import { isThenable } from '../../base/runtime/thenable.ts';
 import type { Cancel, Clock } from '../../base/ports.ts';
 import { decodeValue, encodeValue } from '../../messages/codec/value.ts';
 import type { CallResult } from '../contract.ts';

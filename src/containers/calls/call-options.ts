@@ -5,7 +5,7 @@ export type CallRouterOptions = {
   readonly retryTimeoutMs: number;
   /** Deadline of a call without one. */
   readonly callTimeoutMs: number;
-  /** After so long without a reply the caller asks the owner whether it has the call. */
+  /** After so long without a reply the caller probes the owner: does it have the call? */
   readonly probeAfterMs: number;
   /** After so long without a reply the call watches the table for another owner; most calls have ended by then. */
   readonly watchAfterMs: number;

@@ -199,13 +199,13 @@ export class CallRouter implements ContainerCalls {
     const { callsPerOwnerMax, resultBytesMax: bytesMax } = this.#options;
     const { clock } = this.#ports;
     const startMs = clock.nowMs();
-    const ask = (container: number, done: Done<CallOutput>): ContainerCall => {
+    const callContainer = (container: number, done: Done<CallOutput>): ContainerCall => {
       const part = new ContainerCall(this.#context, pool, container, call, { complete: done });
       part.start();
       return part;
     };
     const ownerOf = (container: number): NodeId | undefined => this.#ports.table.ownerOf(pool, container);
-    const fanOut = new FanOut({ first, count, callsPerOwnerMax, bytesMax, call: ask, ownerOf }, (outcome) => {
+    const fanOut = new FanOut({ first, count, callsPerOwnerMax, bytesMax, call: callContainer, ownerOf }, (outcome) => {
       if (!outcome.ok) return ended(outcome);
       const aggregation = new Aggregation(ended);
       running.now = aggregation;

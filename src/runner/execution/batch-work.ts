@@ -11,7 +11,7 @@ import type { CheckedBatch } from '../definition/checked-workflow.ts';
 import { AuthorContext } from './author-context.ts';
 import { FailureCollector } from './failure-collector.ts';
 import type { RunScope } from './run-scope.ts';
-import { isThenable } from '../../base/thenable.ts';
+import { isThenable } from '../../base/runtime/thenable.ts';
 import { thrownMessage } from './user-errors.ts';
 
 /** The items of a unit: `count` indexes from `from` on; without a `list` the items are their indexes. */

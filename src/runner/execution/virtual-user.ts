@@ -7,7 +7,7 @@ import type { StepCounts } from '../../jobs/report/summary.ts';
 import type { CheckedLoad, ThinkTime, StepDefinition } from '../definition/checked-workflow.ts';
 import { AuthorContext } from './author-context.ts';
 import type { RunScope } from './run-scope.ts';
-import { isThenable } from '../../base/thenable.ts';
+import { isThenable } from '../../base/runtime/thenable.ts';
 
 type PlannedStep = StepDefinition & { readonly index: number; readonly counts: StepCounts };
 

@@ -161,6 +161,6 @@ class CallIndex {
   }
 }
 
-function isSameCall(one: CallId, other: CallId): boolean {
-  return one.counter === other.counter && one.generation === other.generation && one.session === other.session;
+function isSameCall(a: CallId, b: CallId): boolean {
+  return a.counter === b.counter && a.generation === b.generation && a.session === b.session;
 }

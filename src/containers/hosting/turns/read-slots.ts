@@ -3,7 +3,7 @@
  * Bounded; further calls wait.
  */
 import { type Done, failure, type Outcome, RemusterError, success } from '../../../base/errors.ts';
-import { isThenable } from '../../../base/thenable.ts';
+import { isThenable } from '../../../base/runtime/thenable.ts';
 import type { Cancel } from '../../../base/ports.ts';
 import { encodeValue } from '../../../messages/codec/value.ts';
 import type { IncomingCall, CallOutput } from '../../contract.ts';

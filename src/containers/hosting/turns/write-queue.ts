@@ -7,7 +7,7 @@
  */
 import { CompactingSet } from '../../../base/collections/compacting-map.ts';
 import { failure, RemusterError, success } from '../../../base/errors.ts';
-import { isThenable } from '../../../base/thenable.ts';
+import { isThenable } from '../../../base/runtime/thenable.ts';
 import type { Cancel, StoreWrite } from '../../../base/ports.ts';
 import { encodeDetachedValue } from '../../../messages/codec/value.ts';
 import { CallChanges } from '../state/container-contents.ts';
