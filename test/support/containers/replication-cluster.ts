@@ -79,13 +79,8 @@ export class ReplicationTestCluster {
   reportsDeadNodes = false;
   readonly requests: { readonly from: string; readonly to: string; readonly message: ReplicationRequest }[] = [];
 
-  constructor(
-    seed: string,
-    {
-      durability = 'copies',
-      ...settings
-    }: Partial<ReplicationSettings> & { readonly durability?: PoolDurability } = {},
-  ) {
+  constructor(seed: string, options: Partial<ReplicationSettings> & { readonly durability?: PoolDurability } = {}) {
+    const { durability = 'copies', ...settings } = options;
     this.random = new Random(seed);
     this.settings = settings;
     this.registry = fakeRegistry({ clock: this.clock(undefined) });
@@ -397,8 +392,5 @@ export function textOf(value: Uint8Array): string {
 }
 
 export function writesOf(pairs: Readonly<Record<string, string | null>>): { key: string; value: Uint8Array | null }[] {
-  return Object.entries(pairs).map(([key, value]) => ({
-    key,
-    value: value === null ? null : encoder.encode(value),
-  }));
+  return Object.entries(pairs).map(([key, value]) => ({ key, value: value === null ? null : encoder.encode(value) }));
 }
