@@ -23,11 +23,11 @@ function resultOf(...actions: readonly (KvAction | { readonly unreplied: KvActio
 
 test('the kv model accepts possible histories and refuses impossible ones', () => {
   const put = (value: string, version: number): KvAction => ({ kind: 'put', value, version });
-  const get = (value: string, version: number): KvAction => ({ kind: 'get', saw: { value, version } });
+  const get = (value: string, version: number): KvAction => ({ kind: 'get', returned: { value, version } });
   const unreplied = { unreplied: { kind: 'put', value: 'b' } } as const;
   assert.equal(resultOf(put('a', 1), get('a', 1), put('b', 2), get('b', 2)), 'linearizable');
   assert.equal(
-    resultOf({ kind: 'get', saw: absentKey }, put('a', 4), unreplied, get('b', 6), put('c', 7)),
+    resultOf({ kind: 'get', returned: absentKey }, put('a', 4), unreplied, get('b', 6), put('c', 7)),
     'linearizable',
   );
   assert.equal(resultOf(put('a', 4), unreplied, get('a', 4), get('b', 5)), 'linearizable', 'it may take effect late');

@@ -38,24 +38,24 @@ async function cluster(lab: ProcessLab, more: readonly string[] = []): Promise<C
   return { managers, worker, join };
 }
 
-async function rowOf(by: Agent, name: string): Promise<ListedMember & { readonly watchedBy: string | null }> {
+async function memberRow(by: Agent, name: string): Promise<ListedMember & { readonly watchedBy: string | null }> {
   const rows = (await fetchMembers(by.addr)) as (ListedMember & { readonly watchedBy: string | null })[];
   return rows.find((row) => row.name === name) ?? assert.fail(`${by.name} does not know ${name}`);
 }
 
-async function saw(by: Agent, type: string, sinceSeq = 0, member = 'w1'): Promise<NodeEvent> {
+async function awaitMemberEvent(by: Agent, type: string, sinceSeq = 0, member = 'w1'): Promise<NodeEvent> {
   const fits = (found: NodeEvent): boolean => found.type === type && found.member === member && found.seq > sinceSeq;
   return await awaitEvent(by.addr, fits, `${by.name} to see ${type} ${member} after event ${sinceSeq}`);
 }
 
-async function seen(by: Agent): Promise<readonly NodeEvent[]> {
+async function eventsOf(by: Agent): Promise<readonly NodeEvent[]> {
   return ((await getJson({ addr: by.addr, token: undefined }, '/v1/events?follow=false')) as { items: NodeEvent[] })
     .items;
 }
 
 /** The manager that gets the heartbeats of the worker, in the view of the first manager. */
 async function watcherOf(managers: readonly Agent[]): Promise<Agent> {
-  const { watchedBy } = await rowOf(managers[0] as Agent, 'w1');
+  const { watchedBy } = await memberRow(managers[0] as Agent, 'w1');
   return managers.find(({ name }) => name === watchedBy) ?? assert.fail(`there is no manager ${watchedBy}`);
 }
 
@@ -70,11 +70,11 @@ test('a worker without UDP is alive to all; when killed it is dead to all, with 
   const lab = new ProcessLab(context);
   const { managers, worker, join } = await cluster(lab);
   await udpIsFree(worker.port);
-  for (const manager of managers) assert.equal((await rowOf(manager, 'w1')).state, 'alive');
+  for (const manager of managers) assert.equal((await memberRow(manager, 'w1')).state, 'alive');
   const watcher = await watcherOf(managers);
   worker.kill('SIGKILL');
   await worker.waitForExit();
-  await Promise.all(managers.map((manager) => saw(manager, 'member.dead')));
+  await Promise.all(managers.map((manager) => awaitMemberEvent(manager, 'member.dead')));
   const { history } = (await getJson({ addr: watcher.addr, token: undefined }, '/v1/members/w1/why')) as {
     history: { type: string; why: string }[];
   };
@@ -88,7 +88,7 @@ test('a worker without UDP is alive to all; when killed it is dead to all, with 
   assert.deepEqual(lab.unexpectedExits(worker), []);
   again.kill('SIGTERM');
   assert.deepEqual(await again.waitForExit(), { code: 0, signal: null });
-  await Promise.all(managers.map((manager) => saw(manager, 'member.left')));
+  await Promise.all(managers.map((manager) => awaitMemberEvent(manager, 'member.left')));
 });
 
 test(
@@ -99,10 +99,10 @@ test(
     const { managers, worker } = await cluster(lab);
     worker.kill('SIGSTOP');
     context.after(() => worker.kill('SIGCONT'));
-    const deaths = await Promise.all(managers.map((manager) => saw(manager, 'member.dead')));
+    const deaths = await Promise.all(managers.map((manager) => awaitMemberEvent(manager, 'member.dead')));
     worker.kill('SIGCONT');
     for (const [place, manager] of managers.entries()) {
-      const back = await saw(manager, 'member.alive', deaths[place]?.seq);
+      const back = await awaitMemberEvent(manager, 'member.alive', deaths[place]?.seq);
       assert.equal(back['generation'], 1);
       assert.ok(Number(back['incarnation']) > Number(deaths[place]?.['incarnation']));
     }
@@ -115,18 +115,18 @@ test('a worker whose manager is killed moves to another one, and is not declared
   const watcher = await watcherOf(managers);
   const others = managers.filter((manager) => manager !== watcher);
   watcher.kill('SIGKILL');
-  await Promise.all(others.map((manager) => saw(manager, 'member.dead', 0, watcher.name)));
+  await Promise.all(others.map((manager) => awaitMemberEvent(manager, 'member.dead', 0, watcher.name)));
   // The worker has moved when it announces it with a higher incarnation.
   for (let attempts = 0; ; attempts++) {
     assert.ok(attempts < 300, 'the worker found no other manager');
-    const rows = await Promise.all(others.map((manager) => rowOf(manager, 'w1')));
+    const rows = await Promise.all(others.map((manager) => memberRow(manager, 'w1')));
     if (rows.every(({ incarnation, watchedBy }) => incarnation > 0 && watchedBy !== watcher.name)) break;
     await pause(50);
   }
-  await saw(worker, 'member.dead', 0, watcher.name);
+  await awaitMemberEvent(worker, 'member.dead', 0, watcher.name);
   for (const manager of others) {
-    assert.equal((await rowOf(manager, 'w1')).state, 'alive');
-    assert.ok(!(await seen(manager)).some(({ type, member }) => type === 'member.dead' && member === 'w1'));
+    assert.equal((await memberRow(manager, 'w1')).state, 'alive');
+    assert.ok(!(await eventsOf(manager)).some(({ type, member }) => type === 'member.dead' && member === 'w1'));
   }
 });
 
@@ -135,11 +135,11 @@ test('a blocked main loop makes a worker stuck, not dead', async (context) => {
   const { managers, worker } = await cluster(lab, ['--chaos', '--stuck-after', '1s']);
   const watcher = await watcherOf(managers);
   const blocked = postJson({ addr: worker.addr, token: undefined }, '/v1/dev/block', { ms: 6_000 });
-  await saw(watcher, 'member.stuck');
-  assert.equal((await rowOf(watcher, 'w1')).state, 'alive');
+  await awaitMemberEvent(watcher, 'member.stuck');
+  assert.equal((await memberRow(watcher, 'w1')).state, 'alive');
   await blocked;
-  await saw(watcher, 'member.unstuck');
+  await awaitMemberEvent(watcher, 'member.unstuck');
   for (const manager of managers) {
-    assert.ok(!(await seen(manager)).some(({ type, member }) => type === 'member.dead' && member === 'w1'));
+    assert.ok(!(await eventsOf(manager)).some(({ type, member }) => type === 'member.dead' && member === 'w1'));
   }
 });

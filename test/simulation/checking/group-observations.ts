@@ -40,7 +40,7 @@ export type GroupObservation =
   | { readonly kind: 'restored'; readonly node: string; readonly index: number; readonly chain: number }
   | { readonly kind: 'called'; readonly command: CellCommand }
   /** A client has its reply. */
-  | { readonly kind: 'replied'; readonly command: CommandId; readonly saw: string }
+  | { readonly kind: 'replied'; readonly command: CommandId; readonly returned: string }
   | {
       readonly kind: 'committed';
       readonly node: string;

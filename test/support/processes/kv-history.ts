@@ -8,7 +8,7 @@ import type { SequentialModel, HistoryOperation } from '../../simulation/checkin
 export type KvRead = { readonly value: string; readonly version: number };
 
 export type KvAction =
-  | { readonly kind: 'get'; saw?: KvRead | undefined }
+  | { readonly kind: 'get'; returned?: KvRead | undefined }
   /** `at`: the write requires this item. `version`: the version of the written item. */
   | {
       readonly kind: 'put';
@@ -28,7 +28,7 @@ export const kvModel: SequentialModel<KvState, KvAction> = {
   after: (state, action, hasReply) => (hasReply ? afterReply(state, action) : afterLostReply(state, action)),
   print: ({ value, version, above }) => `${value}@${version ?? `above ${above}`}`,
   dependsOn: (action, hasReply, { value }) => {
-    if (action.kind === 'get') return hasReply && action.saw?.value === value;
+    if (action.kind === 'get') return hasReply && action.returned?.value === value;
     if (action.at === undefined) return false;
     return action.refused === true ? action.at.value !== value : action.at.value === value;
   },
@@ -36,7 +36,7 @@ export const kvModel: SequentialModel<KvState, KvAction> = {
 
 function afterReply(state: KvState, action: KvAction): KvState | undefined {
   if (action.kind === 'get')
-    return action.saw !== undefined && matches(state, action.saw) ? stateOf(action.saw) : undefined;
+    return action.returned !== undefined && matches(state, action.returned) ? stateOf(action.returned) : undefined;
   const { at, value, version, refused } = action;
   if (refused === true) return at !== undefined && state.version !== at.version ? state : undefined;
   if (at !== undefined && !matches(state, at)) return undefined;
@@ -76,7 +76,7 @@ export class KvHistory {
 
   async get(key: string, send: () => Promise<KvRead>): Promise<KvRead | undefined> {
     const action: KvAction = { kind: 'get' };
-    return await this.#run({ key, action }, async () => (action.saw = await send()));
+    return await this.#run({ key, action }, async () => (action.returned = await send()));
   }
 
   async put(

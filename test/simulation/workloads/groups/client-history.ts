@@ -24,7 +24,7 @@ export const historiesAreLinearizable: Property = () => {
         return `a reply to ${event.command.client}/${event.command.number}, which was never called`;
       replies += 1;
       entry.endedAt = events;
-      if (entry.action.kind !== 'put') entry.action = { ...entry.action, returned: event.saw };
+      if (entry.action.kind !== 'put') entry.action = { ...entry.action, returned: event.returned };
       return undefined;
     },
     atEnd() {

@@ -138,14 +138,14 @@ class Client {
     const request = this.#all.nextRequest();
     const timeoutMs = this.#random.between(0.2, 1) * attemptMs;
     const [deadlineMs, hostProcess] = [clock.nowMs() + timeoutMs, world.host(node).process];
-    const stalledMs = hostProcess?.pausedMs ?? 0;
+    const pausedBeforeMs = hostProcess?.pausedMs ?? 0;
     observe({ kind: 'requestStarted', node, request, timeoutMs });
     const ended = (outcome: Outcome<unknown>): void => {
-      const lateMs = clock.nowMs() - deadlineMs - fastestClock * ((hostProcess?.pausedMs ?? 0) - stalledMs);
+      const lateMs = clock.nowMs() - deadlineMs - fastestClock * ((hostProcess?.pausedMs ?? 0) - pausedBeforeMs);
       observe({ kind: 'requestEnded', node, request, code: outcome.ok ? 'OK' : outcome.error.code, lateMs });
     };
     if (command.action.kind === 'read') {
-      const read = (): void => this.#replied(command, { kind: 'done', saw: groupNode.cells.read(command.key) });
+      const read = (): void => this.#replied(command, { kind: 'done', returned: groupNode.cells.read(command.key) });
       // A valid leader lease is a read barrier too.
       if (this.#random.chance(0.5) && handle?.leadership.isLeading() === true) {
         ended(success(undefined));
@@ -174,8 +174,8 @@ class Client {
 
   #replied(command: CellCommand, reply: CellReply): void {
     if (this.#open?.number !== command.number || reply.kind !== 'done') return;
-    this.#lastRead = reply.saw;
-    this.#options.observe({ kind: 'replied', command, saw: reply.saw });
+    this.#lastRead = reply.returned;
+    this.#options.observe({ kind: 'replied', command, returned: reply.returned });
     this.next();
   }
 

@@ -288,7 +288,11 @@ describe('historiesAreLinearizable', () => {
     kind: 'called',
     command: { ...command(number), action },
   });
-  const replied = (number: number, saw: string): Step => ({ kind: 'replied', command: { client: 'c1', number }, saw });
+  const replied = (number: number, returned: string): Step => ({
+    kind: 'replied',
+    command: { client: 'c1', number },
+    returned,
+  });
 
   it('accepts a read that a command without a reply explains', () => {
     const steps = [called(1, { kind: 'put', value: 'x' }), called(2, { kind: 'read' }), replied(2, 'x')];

@@ -20,9 +20,9 @@ describe('replicated cells', () => {
     const seen: AppliedCellCommand[] = [];
     const cells = cellsWith(seen);
     const append: RegisterAction = { kind: 'append', value: 'x' };
-    assert.deepEqual(cells.apply(entry(1, 1, append)), { kind: 'done', saw: 'x' });
-    assert.deepEqual(cells.apply(entry(2, 1, append, 2)), { kind: 'done', saw: 'x' });
-    assert.deepEqual(cells.apply(entry(4, 2, append)), { kind: 'done', saw: 'xx' });
+    assert.deepEqual(cells.apply(entry(1, 1, append)), { kind: 'done', returned: 'x' });
+    assert.deepEqual(cells.apply(entry(2, 1, append, 2)), { kind: 'done', returned: 'x' });
+    assert.deepEqual(cells.apply(entry(4, 2, append)), { kind: 'done', returned: 'xx' });
     assert.deepEqual(cells.apply(entry(5, 1, append, 3)), { kind: 'superseded' });
     assert.equal(cells.read('a'), 'xx');
     assert.deepEqual(
@@ -38,10 +38,10 @@ describe('replicated cells', () => {
 
   it('reply to a swap with the value before it', () => {
     const cells = cellsWith();
-    assert.deepEqual(cells.apply(entry(1, 1, { kind: 'put', value: 'p' })), { kind: 'done', saw: '' });
+    assert.deepEqual(cells.apply(entry(1, 1, { kind: 'put', value: 'p' })), { kind: 'done', returned: '' });
     const swap = { kind: 'swap', expected: 'p', value: 'q' } as const;
-    assert.deepEqual(cells.apply(entry(2, 2, swap)), { kind: 'done', saw: 'p' });
-    assert.deepEqual(cells.apply(entry(3, 3, swap)), { kind: 'done', saw: 'q' });
+    assert.deepEqual(cells.apply(entry(2, 2, swap)), { kind: 'done', returned: 'p' });
+    assert.deepEqual(cells.apply(entry(3, 3, swap)), { kind: 'done', returned: 'q' });
     assert.equal(cells.read('a'), 'q');
   });
 

@@ -15,7 +15,7 @@ export type CellCommand = {
 };
 
 /** `superseded`: the client has sent a later command; this one never takes effect. */
-export type CellReply = { readonly kind: 'done'; readonly saw: string } | { readonly kind: 'superseded' };
+export type CellReply = { readonly kind: 'done'; readonly returned: string } | { readonly kind: 'superseded' };
 
 export type AppliedCellCommand = {
   readonly index: number;
@@ -91,7 +91,7 @@ export class ReplicatedCells implements StateMachine<CellReply> {
     const before = this.read(key);
     const after = registerModel.after(before, action, false) ?? before;
     this.#state.cells[key] = after;
-    const reply: CellReply = { kind: 'done', saw: action.kind === 'append' ? after : before };
+    const reply: CellReply = { kind: 'done', returned: action.kind === 'append' ? after : before };
     this.#state.clients[client] = { number, reply };
     return reply;
   }

@@ -117,9 +117,9 @@ export class LifecycleCalls {
     const { session, observe } = this.#options;
     const texts = replyTextsOf(result);
     for (const [at, { client }] of historyKeysOf(session.name, plan).entries()) {
-      const saw = texts[at] ?? 'nothing';
-      observe({ kind: 'replied', command: { client, number: id.counter }, saw });
-      if (plan.action.kind !== 'put') this.#lastRead = saw;
+      const returned = texts[at] ?? 'nothing';
+      observe({ kind: 'replied', command: { client, number: id.counter }, returned });
+      if (plan.action.kind !== 'put') this.#lastRead = returned;
     }
   }
 

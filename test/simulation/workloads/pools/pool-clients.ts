@@ -158,12 +158,12 @@ class CallLane {
     const { plan, id, attempt } = open;
     const request = this.#all.nextRequest();
     const [deadlineMs, hostProcess] = [clock.nowMs() + timeoutMs, world.host(node).process];
-    const stalledMs = hostProcess?.pausedMs ?? 0;
+    const pausedBeforeMs = hostProcess?.pausedMs ?? 0;
     observe({ kind: 'requestStarted', node, request, timeoutMs });
     const { method, args } = methodCallOf(plan);
     const call = { pool: plan.pool.name, method, args: encodeValue(args).slice(), route: plan.route };
     calls.call({ ...call, id, lowestPending: this.#session.lowestOpen, timeoutMs }, (outcome) => {
-      const lateMs = clock.nowMs() - deadlineMs - fastestClock * ((hostProcess?.pausedMs ?? 0) - stalledMs);
+      const lateMs = clock.nowMs() - deadlineMs - fastestClock * ((hostProcess?.pausedMs ?? 0) - pausedBeforeMs);
       observe({ kind: 'requestEnded', node, request, code: outcome.ok ? 'OK' : outcome.error.code, lateMs });
       this.#onOutcome(open, attempt, outcome);
     });
@@ -199,9 +199,9 @@ class CallLane {
   #onReply(open: Open, result: CallResult): void {
     const texts = replyTextsOf(result);
     for (const [at, { client }] of historyKeysOf(this.#session.name, open.plan).entries()) {
-      const saw = texts[at] ?? 'nothing';
-      this.#options.observe({ kind: 'replied', command: { client, number: open.id.counter }, saw });
-      if (open.plan.action.kind !== 'put') this.#lastRead = saw;
+      const returned = texts[at] ?? 'nothing';
+      this.#options.observe({ kind: 'replied', command: { client, number: open.id.counter }, returned });
+      if (open.plan.action.kind !== 'put') this.#lastRead = returned;
     }
     this.#session.close(open.id);
     this.next();

@@ -33,7 +33,7 @@ const failed = (code: 'DEADLINE' | 'CALL_FAILED'): Observation => ({
   code,
   message: 'x',
 });
-const replied = (saw: string): Observation => ({ kind: 'replied', command: { client: 'c', number: 1 }, saw });
+const replied = (returned: string): Observation => ({ kind: 'replied', command: { client: 'c', number: 1 }, returned });
 const repliedAgain = (text: string): Observation => ({ kind: 'repliedAgain', call: 'a', first: '<a>', second: text });
 const refused = (call: string): Observation => ({ kind: 'callRefused', call, commands: [{ client: 'c', number: 1 }] });
 const deleted: Observation = { kind: 'poolDeleted', pool: 'p' };

@@ -84,7 +84,7 @@ const callsExecuteOnce: Property = () => ({
     if (event.kind === 'repliedAgain' && event.first !== event.second)
       return `the reply to ${event.call} is ${event.first}, and to its retry ${event.second}`;
     if (event.kind !== 'replied') return undefined;
-    const values: readonly string[] = event.saw.match(/<[^<>]*>/g) ?? [];
+    const values: readonly string[] = event.returned.match(/<[^<>]*>/g) ?? [];
     const double = values.find((value, at) => values.indexOf(value) !== at);
     return double === undefined ? undefined : `${double} was written twice`;
   },
