@@ -260,7 +260,7 @@ function remoteOf(connection: SimulatedConnection): Identity {
 /** Without a peer nothing was sent; otherwise the peer may have executed the request. */
 function connectionLost(connection: SimulatedConnection, reason: string): Outcome<never> {
   if (connection.remote === undefined) return failure('UNREACHABLE', `no connection: ${reason}`);
-  return failure('NETWORK_TIMEOUT', `the connection was connectionLost before the reply: ${reason}`);
+  return failure('NETWORK_TIMEOUT', `the connection was lost before the reply: ${reason}`);
 }
 
 /** Of an error only code, message and `stateChanged` are sent, as over a real connection. */
