@@ -34,13 +34,13 @@ const shop = module('shop', {
 
 type Seen = { readonly call: HandleCall; readonly options: CallOptions };
 
-function recorded(answer: ReturnType<InvokeCall> = Promise.resolve('answer')): { seen: Seen[]; invoke: InvokeCall } {
+function recorded(result: ReturnType<InvokeCall> = Promise.resolve('result')): { seen: Seen[]; invoke: InvokeCall } {
   const seen: Seen[] = [];
   return {
     seen,
     invoke: (call, options) => {
       seen.push({ call, options });
-      return answer;
+      return result;
     },
   };
 }
@@ -48,7 +48,7 @@ function recorded(answer: ReturnType<InvokeCall> = Promise.resolve('answer')): {
 test('each route of a handle turns a method into one plain call', async () => {
   const { seen, invoke } = recorded();
   const pool = poolHandle(shop, 'main', invoke);
-  assert.equal(await pool.hash('user:42').greet('Ann', 2), 'answer');
+  assert.equal(await pool.hash('user:42').greet('Ann', 2), 'result');
   await pool.hash(7).stock();
   await pool.id(3).stock();
   await pool.range(0, 8).stock();
@@ -105,9 +105,9 @@ test('a generator returns a result stream, directly or in a promise, and starts 
     yield 1;
     yield 2;
   }
-  for (const answer of [(): AsyncIterable<number> => items(), async (): Promise<AsyncIterable<number>> => items()]) {
+  for (const result of [(): AsyncIterable<number> => items(), async (): Promise<AsyncIterable<number>> => items()]) {
     let calls = 0;
-    const pool = poolHandle(shop, 'main', () => ((calls += 1), answer()));
+    const pool = poolHandle(shop, 'main', () => ((calls += 1), result()));
     const orders = pool.id(0).orders(1);
     assert.equal(calls, 0);
     const read: unknown[] = [];

@@ -16,7 +16,7 @@ const regrantMs = leaseMs * 1.1;
 /** A leader that grants while it may, and remembers its grants by its own clock. */
 class Granter {
   readonly clock: Clock;
-  answer: 'grant' | 'superseded' | 'notLeader' | 'nonsense' | 'elsewhere' = 'grant';
+  behaviour: 'grant' | 'superseded' | 'notLeader' | 'nonsense' | 'elsewhere' = 'grant';
   term = 1;
   leaseMs = leaseMs;
   revokedRevision = 0;
@@ -29,8 +29,8 @@ class Granter {
 
   grant(): Outcome<ReceivedServingGrant> {
     this.asked += 1;
-    if (this.answer === 'superseded') return failure('FENCED');
-    if (this.answer === 'notLeader') return failure('NOT_LEADER');
+    if (this.behaviour === 'superseded') return failure('FENCED');
+    if (this.behaviour === 'notLeader') return failure('NOT_LEADER');
     this.lastGrantMs = this.clock.nowMs();
     return success({ leaseMs: this.leaseMs, term: this.term, revokedRevision: this.revokedRevision });
   }
@@ -41,9 +41,9 @@ class Granter {
   }
 }
 
-type Program = { readonly lease?: ServingLeaseHost; readonly told: boolean[] };
+type Program = { readonly lease?: ServingLeaseHost; readonly notified: boolean[] };
 
-class Scene {
+class LeaseHarness {
   leader: string | undefined = 'm1';
   readonly errors: unknown[] = [];
   /** Former leaders included: their grants still count. */
@@ -59,12 +59,12 @@ class Scene {
         const { streams } = ports.listen(identity, 'serving');
         if (name !== 'w') {
           const granter = new Granter(ports.clock);
-          if (name !== this.leader) granter.answer = 'notLeader';
+          if (name !== this.leader) granter.behaviour = 'notLeader';
           this.granters.set(name, granter);
           streams.serve(serviceOf(granter));
-          return { told: [] };
+          return { notified: [] };
         }
-        const told: boolean[] = [];
+        const notified: boolean[] = [];
         const lease = new ServingLeaseHost(
           {
             ...{ clock: ports.clock, random, streams, self: identity, onHalt: (error) => this.errors.push(error) },
@@ -79,9 +79,9 @@ class Scene {
           },
           leaseMs,
         );
-        lease.watch((holds) => told.push(holds));
+        lease.watch((holds) => notified.push(holds));
         lease.start();
-        return { lease, told };
+        return { lease, notified };
       },
     });
     this.world.startAll();
@@ -91,8 +91,8 @@ class Scene {
     return this.world.program('w')?.lease as ServingLeaseHost;
   }
 
-  get told(): readonly boolean[] {
-    return this.world.program('w')?.told ?? [];
+  get notified(): readonly boolean[] {
+    return this.world.program('w')?.notified ?? [];
   }
 
   granter(name = 'm1'): Granter {
@@ -101,7 +101,7 @@ class Scene {
 
   /** From now on this leader grants. */
   leads(name: string): void {
-    this.granter(name).answer = 'grant';
+    this.granter(name).behaviour = 'grant';
     this.granter(name).term = 2;
   }
 
@@ -140,8 +140,8 @@ function serviceOf(granter: Granter): StreamService {
   return {
     request: (_from, body, _remainingMs, reply) => {
       assert.equal(decodeMessage(body).kind, 'renewServingLease');
-      if (granter.answer === 'nonsense') return reply(success(new Uint8Array([1, 2, 3, 4])));
-      if (granter.answer === 'elsewhere')
+      if (granter.behaviour === 'nonsense') return reply(success(new Uint8Array([1, 2, 3, 4])));
+      if (granter.behaviour === 'elsewhere')
         return reply(success(encodeMessage({ kind: 'servingLeaseRedirect', leaderHint: new Uint8Array([1]) })));
       const outcome = granter.grant();
       reply(outcome.ok ? success(encodeMessage({ kind: 'servingLeaseGranted', ...outcome.value })) : outcome);
@@ -163,144 +163,144 @@ describe('the serving lease', () => {
   });
 
   test('starts with the first grant and is renewed every fifth of its length', () => {
-    const scene = new Scene('begins');
-    assert.equal(scene.lease.holds(), false);
-    scene.run(100);
-    assert.equal(scene.lease.holds(), true);
-    scene.run(20_000, () => assert.equal(scene.lease.holds(), true));
-    assert.ok(scene.granter().asked >= 20 && scene.granter().asked <= 22, String(scene.granter().asked));
-    assert.deepEqual(scene.told, [true]);
+    const harness = new LeaseHarness('begins');
+    assert.equal(harness.lease.holds(), false);
+    harness.run(100);
+    assert.equal(harness.lease.holds(), true);
+    harness.run(20_000, () => assert.equal(harness.lease.holds(), true));
+    assert.ok(harness.granter().asked >= 20 && harness.granter().asked <= 22, String(harness.granter().asked));
+    assert.deepEqual(harness.notified, [true]);
   });
 
   test('ends by itself when the leader is gone, counted from the last granted request', () => {
-    const scene = new Scene('gone');
-    scene.run(10_000);
-    scene.world.crash('m1');
-    const goneMs = scene.world.timeline.nowMs;
+    const harness = new LeaseHarness('gone');
+    harness.run(10_000);
+    harness.world.crash('m1');
+    const goneMs = harness.world.timeline.nowMs;
     let endMs = Infinity;
-    scene.run(6_000, () => {
-      if (!scene.lease.holds()) endMs = Math.min(endMs, scene.world.timeline.nowMs);
+    harness.run(6_000, () => {
+      if (!harness.lease.holds()) endMs = Math.min(endMs, harness.world.timeline.nowMs);
     });
     assert.ok(endMs - goneMs <= leaseMs * servingLeaseShares.stop);
     assert.ok(endMs - goneMs > leaseMs * (servingLeaseShares.stop - servingLeaseShares.interval) - 10);
-    assert.deepEqual(scene.told, [true, false]);
+    assert.deepEqual(harness.notified, [true, false]);
   });
 
   test('does not hold after a pause of the process, even before its timers have run', () => {
-    const scene = new Scene('paused');
-    scene.run(10_000);
-    scene.world.pauseNode('w', 3 * leaseMs);
-    scene.run(2.9 * leaseMs);
-    assert.equal(scene.lease.holds(), false);
-    assert.deepEqual(scene.told, [true]);
-    scene.run(leaseMs);
+    const harness = new LeaseHarness('paused');
+    harness.run(10_000);
+    harness.world.pauseNode('w', 3 * leaseMs);
+    harness.run(2.9 * leaseMs);
+    assert.equal(harness.lease.holds(), false);
+    assert.deepEqual(harness.notified, [true]);
+    harness.run(leaseMs);
     // A process that was paused past the end reports the end.
-    assert.deepEqual(scene.told, [true, false, true]);
-    assert.equal(scene.lease.holds(), true);
+    assert.deepEqual(harness.notified, [true, false, true]);
+    assert.equal(harness.lease.holds(), true);
   });
 
   test('does not hold by a reply that took as long as the lease', () => {
-    const scene = new Scene('late');
-    scene.run(10_000);
-    scene.world.pauseNode('m1', 4 * leaseMs);
-    scene.run(4 * leaseMs);
-    assert.equal(scene.lease.holds(), false);
-    scene.run(leaseMs);
-    assert.equal(scene.lease.holds(), true);
+    const harness = new LeaseHarness('late');
+    harness.run(10_000);
+    harness.world.pauseNode('m1', 4 * leaseMs);
+    harness.run(4 * leaseMs);
+    assert.equal(harness.lease.holds(), false);
+    harness.run(leaseMs);
+    assert.equal(harness.lease.holds(), true);
   });
 
   test('is requested from the next leader at once when that is known', () => {
-    const scene = new Scene('next');
-    scene.run(10_000);
-    scene.world.crash('m1', 'lost');
-    scene.leader = undefined;
-    scene.run(1_500);
-    scene.leader = 'm2';
-    scene.leads('m2');
-    scene.lease.leaderChanged();
-    scene.run(100);
-    assert.ok(scene.granter('m2').asked >= 1);
-    scene.run(10_000, () => assert.equal(scene.lease.holds(), true));
-    assert.deepEqual(scene.told, [true]);
+    const harness = new LeaseHarness('next');
+    harness.run(10_000);
+    harness.world.crash('m1', 'lost');
+    harness.leader = undefined;
+    harness.run(1_500);
+    harness.leader = 'm2';
+    harness.leads('m2');
+    harness.lease.leaderChanged();
+    harness.run(100);
+    assert.ok(harness.granter('m2').asked >= 1);
+    harness.run(10_000, () => assert.equal(harness.lease.holds(), true));
+    assert.deepEqual(harness.notified, [true]);
   });
 
   test('is requested from the leader that a former leader names', () => {
-    const scene = new Scene('named');
-    scene.run(10_000);
-    scene.granter('m1').answer = 'elsewhere';
-    scene.leads('m2');
-    scene.run(20_000, () => assert.equal(scene.lease.holds(), true));
-    assert.ok(scene.granter('m2').asked >= 15);
-    assert.deepEqual(scene.told, [true]);
+    const harness = new LeaseHarness('named');
+    harness.run(10_000);
+    harness.granter('m1').behaviour = 'elsewhere';
+    harness.leads('m2');
+    harness.run(20_000, () => assert.equal(harness.lease.holds(), true));
+    assert.ok(harness.granter('m2').asked >= 15);
+    assert.deepEqual(harness.notified, [true]);
   });
 
   test('is requested from the other managers when the leader is gone and no other is known', () => {
-    const scene = new Scene('others');
-    scene.run(10_000);
-    scene.world.crash('m1', 'lost');
-    scene.leads('m2');
-    scene.run(20_000);
-    assert.ok(scene.granter('m2').asked >= 2);
-    assert.equal(scene.lease.holds(), true);
+    const harness = new LeaseHarness('others');
+    harness.run(10_000);
+    harness.world.crash('m1', 'lost');
+    harness.leads('m2');
+    harness.run(20_000);
+    assert.ok(harness.granter('m2').asked >= 2);
+    assert.equal(harness.lease.holds(), true);
   });
 
   test('counts only the grants of the latest leader', () => {
-    const scene = new Scene('latest');
-    scene.run(5_000);
-    scene.leads('m2');
-    scene.granter('m2').leaseMs = 1_000;
-    scene.leader = 'm2';
-    scene.lease.leaderChanged();
-    scene.run(50);
-    scene.world.crash('m2', 'lost');
-    scene.run(900);
-    assert.equal(scene.lease.holds(), false);
+    const harness = new LeaseHarness('latest');
+    harness.run(5_000);
+    harness.leads('m2');
+    harness.granter('m2').leaseMs = 1_000;
+    harness.leader = 'm2';
+    harness.lease.leaderChanged();
+    harness.run(50);
+    harness.world.crash('m2', 'lost');
+    harness.run(900);
+    assert.equal(harness.lease.holds(), false);
     // The former leader replies again, and does not know yet that it has been replaced.
-    scene.leader = 'm1';
-    scene.run(10_000);
-    assert.equal(scene.lease.holds(), false);
+    harness.leader = 'm1';
+    harness.run(10_000);
+    assert.equal(harness.lease.holds(), false);
   });
 
   test('ends at once when a later generation of this node is known', () => {
-    const scene = new Scene('superseded');
-    scene.run(10_000);
-    scene.granter().answer = 'superseded';
-    scene.run(leaseMs * servingLeaseShares.interval + 50);
-    assert.equal(scene.lease.holds(), false);
-    assert.deepEqual(scene.told, [true, false]);
+    const harness = new LeaseHarness('superseded');
+    harness.run(10_000);
+    harness.granter().behaviour = 'superseded';
+    harness.run(leaseMs * servingLeaseShares.interval + 50);
+    assert.equal(harness.lease.holds(), false);
+    assert.deepEqual(harness.notified, [true, false]);
   });
 
   test('does not hold before the table has applied the reassignments of the meantime', () => {
-    const scene = new Scene('taken');
-    scene.lease.tableApplied(7);
-    scene.run(10_000);
-    scene.world.cut('w', 'm1');
-    scene.run(2 * leaseMs);
-    scene.granter().revokedRevision = 12;
-    scene.world.mend('w', 'm1');
-    scene.run(2 * leaseMs);
-    assert.equal(scene.lease.holds(), false);
-    scene.lease.tableApplied(11);
-    assert.equal(scene.lease.holds(), false);
-    scene.lease.tableApplied(12);
-    assert.equal(scene.lease.holds(), true);
-    assert.deepEqual(scene.told, [true, false, true]);
-    scene.run(2 * leaseMs, () => assert.equal(scene.lease.holds(), true));
+    const harness = new LeaseHarness('taken');
+    harness.lease.tableApplied(7);
+    harness.run(10_000);
+    harness.world.cut('w', 'm1');
+    harness.run(2 * leaseMs);
+    harness.granter().revokedRevision = 12;
+    harness.world.mend('w', 'm1');
+    harness.run(2 * leaseMs);
+    assert.equal(harness.lease.holds(), false);
+    harness.lease.tableApplied(11);
+    assert.equal(harness.lease.holds(), false);
+    harness.lease.tableApplied(12);
+    assert.equal(harness.lease.holds(), true);
+    assert.deepEqual(harness.notified, [true, false, true]);
+    harness.run(2 * leaseMs, () => assert.equal(harness.lease.holds(), true));
   });
 
   test('is requested again sooner after a refusal, with backoff', () => {
-    for (const answer of ['notLeader', 'nonsense'] as const) {
-      const scene = new Scene(answer);
-      scene.run(10_000);
-      const { asked } = scene;
-      scene.granter().answer = answer;
-      scene.run(60_000);
-      assert.equal(scene.lease.holds(), false);
-      const tries = scene.asked - asked;
-      if (answer === 'notLeader') assert.ok(tries > 60 && tries < 150, String(tries));
-      scene.granter().answer = 'grant';
-      scene.run(2_200);
-      assert.equal(scene.lease.holds(), true);
+    for (const behaviour of ['notLeader', 'nonsense'] as const) {
+      const harness = new LeaseHarness(behaviour);
+      harness.run(10_000);
+      const { asked } = harness;
+      harness.granter().behaviour = behaviour;
+      harness.run(60_000);
+      assert.equal(harness.lease.holds(), false);
+      const tries = harness.asked - asked;
+      if (behaviour === 'notLeader') assert.ok(tries > 60 && tries < 150, String(tries));
+      harness.granter().behaviour = 'grant';
+      harness.run(2_200);
+      assert.equal(harness.lease.holds(), true);
     }
   });
 
@@ -328,27 +328,27 @@ describe('the serving lease', () => {
   });
 
   test('ends when it is stopped', () => {
-    const scene = new Scene('stopped');
-    scene.run(1_000);
-    const { lease } = scene;
+    const harness = new LeaseHarness('stopped');
+    harness.run(1_000);
+    const { lease } = harness;
     lease.stop();
     assert.equal(lease.holds(), false);
-    const { asked } = scene.granter();
+    const { asked } = harness.granter();
     lease.leaderChanged();
-    scene.run(5_000);
-    assert.equal(scene.granter().asked, asked);
+    harness.run(5_000);
+    assert.equal(harness.granter().asked, asked);
   });
 
   test('is granted without a message on the leader itself', () => {
-    const scene = new Scene('self');
-    const granter = scene.granter();
+    const harness = new LeaseHarness('self');
+    const granter = harness.granter();
     const self = { id: idOf(0), generation: 3 };
     const seen: unknown[] = [];
     const lease = new ServingLeaseHost(
       {
         ...{
           clock: granter.clock,
-          random: scene.world.random.fork('x'),
+          random: harness.world.random.fork('x'),
           self,
           onHalt: (error: unknown) => assert.fail(String(error)),
         },
@@ -366,7 +366,7 @@ describe('the serving lease', () => {
     lease.start();
     assert.equal(lease.holds(), true);
     assert.deepEqual(seen, [[idOf(0), 3, 0]]);
-    scene.world.advance(20_000);
+    harness.world.advance(20_000);
     assert.equal(lease.holds(), true);
     lease.stop();
   });
@@ -374,23 +374,23 @@ describe('the serving lease', () => {
   test('ends before the leader may reassign, under any pauses, partitions and clock drift', () => {
     let lapses = 0;
     for (let seed = 0; seed < 60; seed++) {
-      const scene = new Scene(`any ${seed}`, ['m1', 'w']);
-      const random = scene.world.random.fork('faults');
-      scene.world.host('w').setRate(random.pick([1, 1 / 1.2, 1.2]));
+      const harness = new LeaseHarness(`any ${seed}`, ['m1', 'w']);
+      const random = harness.world.random.fork('faults');
+      harness.world.host('w').setRate(random.pick([1, 1 / 1.2, 1.2]));
       for (let round = 0; round < 8; round++) {
-        scene.run(random.between(0, 4_000));
+        harness.run(random.between(0, 4_000));
         const fault = random.below(5);
-        if (fault === 0) scene.world.pauseNode('w', random.between(0, 3 * leaseMs));
-        else if (fault === 1) scene.world.pauseNode('m1', random.between(0, 3 * leaseMs));
-        else if (fault === 2) scene.world.cut('w', 'm1');
-        else if (fault === 3) scene.world.cut('m1', 'w');
-        else scene.world.host('w').setWallOffset(3_600_000);
-        scene.run(random.between(0, 2 * leaseMs));
-        for (const [from, to] of [['w', 'm1'] as const, ['m1', 'w'] as const]) scene.world.mend(from, to);
+        if (fault === 0) harness.world.pauseNode('w', random.between(0, 3 * leaseMs));
+        else if (fault === 1) harness.world.pauseNode('m1', random.between(0, 3 * leaseMs));
+        else if (fault === 2) harness.world.cut('w', 'm1');
+        else if (fault === 3) harness.world.cut('m1', 'w');
+        else harness.world.host('w').setWallOffset(3_600_000);
+        harness.run(random.between(0, 2 * leaseMs));
+        for (const [from, to] of [['w', 'm1'] as const, ['m1', 'w'] as const]) harness.world.mend(from, to);
       }
-      scene.run(8 * leaseMs);
-      assert.equal(scene.lease.holds(), true, `seed ${seed}`);
-      lapses += scene.told.filter((holds) => !holds).length;
+      harness.run(8 * leaseMs);
+      assert.equal(harness.lease.holds(), true, `seed ${seed}`);
+      lapses += harness.notified.filter((holds) => !holds).length;
     }
     assert.ok(lapses > 30, `only ${lapses} times anything ended`);
   });

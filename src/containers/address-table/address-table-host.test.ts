@@ -111,17 +111,17 @@ describe('the address table', () => {
     const harness = new TableHarness();
     harness.createPool('p');
     harness.start();
-    const told: string[] = [];
-    const cancel = harness.table.watchOwner(harness.pool(), 3, () => told.push('3'));
-    harness.table.watchOwner(harness.pool(), 4, () => told.push('4'));
+    const notified: string[] = [];
+    const cancel = harness.table.watchOwner(harness.pool(), 3, () => notified.push('3'));
+    harness.table.watchOwner(harness.pool(), 4, () => notified.push('4'));
     harness.put(putContainer('p', 3, node(1)), putContainer('p', 5, node(1)));
     harness.run(50);
-    assert.deepEqual(told, ['3']);
+    assert.deepEqual(notified, ['3']);
     cancel();
     cancel();
     harness.put(putContainer('p', 3, node(2)), putContainer('p', 4, node(2)));
     harness.run(50);
-    assert.deepEqual(told, ['3', '4']);
+    assert.deepEqual(notified, ['3', '4']);
   });
 
   test('has equal hashes on all nodes with equal entries, and another hash if any entry differs', () => {
@@ -152,20 +152,20 @@ describe('an owner hint', () => {
     const harness = new TableHarness({ isCut: () => isCut });
     harness.createPool('p');
     harness.start();
-    const told: string[] = [];
+    const notified: string[] = [];
     const { table } = harness;
     const pool = harness.pool();
-    table.watchOwner(pool, 0, () => told.push('0'));
+    table.watchOwner(pool, 0, () => notified.push('0'));
     table.addOwnerHint(pool, 0, node(4), table.versionOf(pool, 0));
     table.addOwnerHint(pool, 0, node(4), table.version);
     table.addOwnerHint(pool, 99, node(4), 1_000_000);
     assert.equal(table.ownerOf(pool, 0), node(1));
-    assert.deepEqual(told, []);
+    assert.deepEqual(notified, []);
     const hash = table.hash();
     table.addOwnerHint(pool, 0, node(4), table.version + 1);
     assert.equal(table.ownerOf(pool, 0), node(4));
     assert.equal(table.hash(), hash);
-    assert.deepEqual(told, ['0']);
+    assert.deepEqual(notified, ['0']);
     table.addOwnerHint(pool, 0, node(5), table.version + 1);
     assert.equal(table.ownerOf(pool, 0), node(4));
     harness.put(putNumber(node(6), 6), putContainer('p', 0, node(6), 3));

@@ -57,18 +57,19 @@ describe('the write-ahead log of the table', () => {
         harness.put(putContainer(pool, random.below(3), node(1 + random.below(3)), write));
       });
       harness.run(random.between(0, 25));
-      const told = new Map<string, number>();
-      for (const { pool, container, revision } of harness.at().changes) told.set(`${pool.name}/${container}`, revision);
+      const reported = new Map<string, number>();
+      for (const { pool, container, revision } of harness.at().changes)
+        reported.set(`${pool.name}/${container}`, revision);
       isCut = true;
       harness.restart('lost');
       const { table } = harness.at();
-      for (const [name, revision] of told) {
+      for (const [name, revision] of reported) {
         const [pool, container] = name.split('/') as [string, string];
         const known = table.pool(pool);
         assert.ok(known !== undefined && table.versionOf(known, Number(container)) >= revision, `${round} ${name}`);
         checked += 1;
       }
-      assert.ok(writes() > 0 || told.size === 0);
+      assert.ok(writes() > 0 || reported.size === 0);
       assert.ok(!harness.at().events.some(({ kind }) => kind === 'table.damaged'), String(round));
     }
     assert.ok(checked > 500, String(checked));

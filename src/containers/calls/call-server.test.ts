@@ -18,12 +18,12 @@ import {
 const names = ['a', 'b', 'c'] as const;
 const numbered = { session: 'test', generation: 1, counter: 5, lowestPending: 1 };
 
-function ask(harness: CallHarness, at: string, message: Message, ms = 10): Message | undefined {
-  let answer: Outcome<Uint8Array> | undefined;
+function send(harness: CallHarness, at: string, message: Message, ms = 10): Message | undefined {
+  let reply: Outcome<Uint8Array> | undefined;
   const { identity } = harness.node('a');
-  assert.ok(harness.node(at).calls.handle(identity, message, 10_000, (outcome) => (answer = outcome)));
+  assert.ok(harness.node(at).calls.handle(identity, message, 10_000, (outcome) => (reply = outcome)));
   harness.advance(ms);
-  return answer?.ok === true ? decodeMessage(answer.value) : undefined;
+  return reply?.ok === true ? decodeMessage(reply.value) : undefined;
 }
 
 function callOf(container: number, more: Partial<CallMessageOf<'call'>> = {}): CallMessageOf<'call'> {
@@ -31,7 +31,7 @@ function callOf(container: number, more: Partial<CallMessageOf<'call'>> = {}): C
   return { kind: 'call', ...numbered, pool: 7, container, ...rest, ...more };
 }
 
-function wantOf(more: Partial<CallMessageOf<'routeCall'>> = {}): CallMessageOf<'routeCall'> {
+function routeCallOf(more: Partial<CallMessageOf<'routeCall'>> = {}): CallMessageOf<'routeCall'> {
   const rest = { retryTimeoutMs: undefined, method: 'add', args: encodeValue([]) };
   return { kind: 'routeCall', ...numbered, pool: 'visits', route: routeToWire({ id: 1 }), ...rest, ...more };
 }
@@ -39,28 +39,28 @@ function wantOf(more: Partial<CallMessageOf<'routeCall'>> = {}): CallMessageOf<'
 describe('a call server', () => {
   test('runs calls of its own containers, and reports the version of its table entry', () => {
     const harness = new CallHarness(names, 3);
-    const answer = ask(harness, 'b', callOf(1));
-    assert.ok(answer?.kind === 'callReply' && answer.value !== undefined);
-    assert.deepEqual(decodeValue(answer.value), { container: 1, method: 'add', times: 1 });
-    assert.equal(answer.version, harness.node('b').table.versionOf(harness.pool, 1));
+    const reply = send(harness, 'b', callOf(1));
+    assert.ok(reply?.kind === 'callReply' && reply.value !== undefined);
+    assert.deepEqual(decodeValue(reply.value), { container: 1, method: 'add', times: 1 });
+    assert.equal(reply.version, harness.node('b').table.versionOf(harness.pool, 1));
   });
 
   test('names the owner of a container that it does not own, and forwards nothing', () => {
     const harness = new CallHarness(names, 3);
-    const answer = ask(harness, 'c', callOf(1));
-    assert.ok(answer?.kind === 'callError');
+    const reply = send(harness, 'c', callOf(1));
+    assert.ok(reply?.kind === 'callError');
     const { table } = harness.node('c');
     const entry = { owner: table.ownerOf(harness.pool, 1), version: table.versionOf(harness.pool, 1) };
-    assert.deepEqual({ owner: answer.owner, version: answer.version }, entry);
-    assert.equal(answer.code, 'STALE_TABLE');
+    assert.deepEqual({ owner: reply.owner, version: reply.version }, entry);
+    assert.equal(reply.code, 'STALE_TABLE');
     assert.equal(harness.sent.length, 0);
   });
 
   test('refuses unknown pools and ignores other messages', () => {
     const harness = new CallHarness(names, 3);
-    const answer = ask(harness, 'b', callOf(1, { pool: 8 }));
-    assert.ok(answer?.kind === 'callError' && answer.code === 'UNKNOWN_POOL');
-    assert.deepEqual(ask(harness, 'b', { kind: 'queryCallStatus', ...numbered, pool: 8, container: 1 }), {
+    const reply = send(harness, 'b', callOf(1, { pool: 8 }));
+    assert.ok(reply?.kind === 'callError' && reply.code === 'UNKNOWN_POOL');
+    assert.deepEqual(send(harness, 'b', { kind: 'queryCallStatus', ...numbered, pool: 8, container: 1 }), {
       kind: 'queryCallStatusReply',
       status: 'unknown',
     });
@@ -71,9 +71,9 @@ describe('a call server', () => {
   test('reports the status of a call', () => {
     const harness = new CallHarness(names, 3);
     harness.node('b').pendingCalls.add('test/1/5');
-    const question = { kind: 'queryCallStatus', ...numbered, pool: 7, container: 1 } as const;
-    assert.deepEqual(ask(harness, 'b', question), { kind: 'queryCallStatusReply', status: 'running' });
-    assert.deepEqual(ask(harness, 'c', question), { kind: 'queryCallStatusReply', status: 'unknown' });
+    const query = { kind: 'queryCallStatus', ...numbered, pool: 7, container: 1 } as const;
+    assert.deepEqual(send(harness, 'b', query), { kind: 'queryCallStatusReply', status: 'running' });
+    assert.deepEqual(send(harness, 'c', query), { kind: 'queryCallStatusReply', status: 'unknown' });
   });
 
   test('replies TOO_LARGE when a result exceeds a message', () => {
@@ -82,28 +82,28 @@ describe('a call server', () => {
       done(success({ value: new Uint8Array(10_000_001) }));
       return undefined;
     };
-    const direct = ask(harness, 'b', callOf(1));
+    const direct = send(harness, 'b', callOf(1));
     assert.ok(direct?.kind === 'callError' && direct.code === 'TOO_LARGE');
-    const asked = ask(harness, 'b', wantOf());
-    assert.ok(asked?.kind === 'routeCallReply' && asked.code === 'TOO_LARGE');
+    const routed = send(harness, 'b', routeCallOf());
+    assert.ok(routed?.kind === 'routeCallReply' && routed.code === 'TOO_LARGE');
   });
 
   test('routes calls for clients, with one result, several, or an error', () => {
     const harness = new CallHarness(names, 3);
-    const one = ask(harness, 'a', wantOf());
+    const one = send(harness, 'a', routeCallOf());
     assert.ok(one?.kind === 'routeCallReply' && one.value !== undefined);
     assert.deepEqual(decodeValue(one.value), { container: 1, method: 'add', times: 1 });
-    const again = ask(harness, 'c', wantOf());
+    const again = send(harness, 'c', routeCallOf());
     assert.deepEqual(again, one);
     assert.equal(harness.ran.length, 1, 'the same call id runs once, whichever node routes it');
-    const all = ask(harness, 'a', wantOf({ counter: 6, route: routeToWire({ broadcast: true }) }));
+    const all = send(harness, 'a', routeCallOf({ counter: 6, route: routeToWire({ broadcast: true }) }));
     assert.ok(all?.kind === 'routeCallReply' && all.parts?.length === 3);
-    const none = ask(harness, 'a', wantOf({ route: routeToWire({ id: 9 }) }));
+    const none = send(harness, 'a', routeCallOf({ route: routeToWire({ id: 9 }) }));
     assert.ok(none?.kind === 'routeCallReply' && none.code === 'UNKNOWN_CONTAINER');
-    const bare = ask(
+    const bare = send(
       harness,
       'a',
-      wantOf({ route: { mode: 'id', key: undefined, number: undefined, count: undefined } }),
+      routeCallOf({ route: { mode: 'id', key: undefined, number: undefined, count: undefined } }),
     );
     assert.ok(bare?.kind === 'routeCallReply' && bare.code === 'BAD_ARGUMENT');
   });
@@ -111,7 +111,7 @@ describe('a call server', () => {
   test('accepts from clients only the messages of clients', () => {
     const open = { ...numbered, pool: 'visits', route: routeToWire({ id: 1 }), retryTimeoutMs: undefined, method: 'm' };
     const messages: readonly Message[] = [
-      wantOf(),
+      routeCallOf(),
       { kind: 'openResultStream', ...open, timeoutMs: 5, hops: 0 },
       callOf(1),
       { kind: 'queryCallStatus', ...numbered, pool: 7, container: 1 },
@@ -234,7 +234,7 @@ describe('a caller session', () => {
   });
 
   test('encodes a routed call that decodes to what it was', () => {
-    const wanted = {
+    const routed = {
       pool: 'visits',
       method: 'add',
       args: Uint8Array.of(1),
@@ -243,7 +243,7 @@ describe('a caller session', () => {
       timeoutMs: 9,
     };
     const id = { session: 'c1', generation: 2, counter: 4 };
-    const message = routeCallToMessage({ ...wanted, id });
+    const message = routeCallToMessage({ ...routed, id });
     assert.deepEqual(decodeMessage(encodeMessage(message)), message);
   });
 });

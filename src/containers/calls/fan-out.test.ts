@@ -33,7 +33,7 @@ describe('a fan-out', () => {
     harness.node('c').isFrozen = true;
     const call = harness.call('a', { route: { broadcast: true } });
     harness.advance(1_000);
-    assert.ok(!call.isOver, 'the containers of c have not answered');
+    assert.ok(!call.isOver, 'the containers of c have not replied');
     harness.node('c').isFrozen = false;
     harness.breakConnections('c');
     harness.advance(1_000);
@@ -64,7 +64,7 @@ describe('a fan-out', () => {
     harness.advance(1);
     assert.equal(harness.sent.filter(({ to }) => to === 'c').length, 8);
     harness.advance(200);
-    assert.equal(harness.ran.length, 200, 'all containers of a and c have answered');
+    assert.equal(harness.ran.length, 200, 'all containers of a and c have replied');
     assert.equal(harness.sent.filter(({ to }) => to === 'b').length, 8);
     harness.node('b').isFrozen = false;
     harness.breakConnections('b');

@@ -134,9 +134,9 @@ function hostingOf(index: number, log: string[]): ContainerHosting {
     call: (call, done) => {
       const [count, ballast] = decodeValue(call.args) as [number, number];
       const isOwn = call.container === index;
-      const answer: CallOutput =
+      const output: CallOutput =
         isOwn && call.method === 'numbers' ? { stream: numbers(log, count, ballast) } : { value: encodeValue([index]) };
-      done(success(answer));
+      done(success(output));
       return () => void log.push('cancelled');
     },
     callStatus: () => 'running',

@@ -26,7 +26,7 @@ class Run {
   readonly harness: HostingHarness;
   readonly gates: (() => void)[] = [];
   readonly started: { readonly counter: number; readonly call: StartedCall }[] = [];
-  readonly answers = new Map<number, number>();
+  readonly results = new Map<number, number>();
   #counter = 0;
   #fence = 1;
 
@@ -81,8 +81,8 @@ class Run {
       assert.ok(call.times <= 1);
       if (codeOf(call) !== 'ok') continue;
       const value = Number(valueOf(call));
-      assert.equal(this.answers.get(counter) ?? value, value, `call ${counter} has two answers`);
-      this.answers.set(counter, value);
+      assert.equal(this.results.get(counter) ?? value, value, `call ${counter} has two results`);
+      this.results.set(counter, value);
     }
   }
 
@@ -91,23 +91,23 @@ class Run {
     harness.lease(true);
     harness.commitsEnd = true;
     this.#fenceOff();
-    for (let round = 0; round < 100 && this.answers.size < this.#counter; round++) {
+    for (let round = 0; round < 100 && this.results.size < this.#counter; round++) {
       for (const open of gates.splice(0)) open();
-      for (let counter = 1; counter <= this.#counter; counter++) if (!this.answers.has(counter)) this.send(counter);
+      for (let counter = 1; counter <= this.#counter; counter++) if (!this.results.has(counter)) this.send(counter);
       harness.run(1_000);
       await settle();
       this.check();
       for (const { counter, call } of this.started) {
         // Calls below the lowest pending one of a later call are refused.
-        if (codeOf(call) === 'PRECONDITION') this.answers.set(counter, -1);
+        if (codeOf(call) === 'PRECONDITION') this.results.set(counter, -1);
       }
     }
-    assert.equal(this.answers.size, this.#counter, 'every call has ended');
+    assert.equal(this.results.size, this.#counter, 'every call has ended');
   }
 }
 
 it(`every call takes effect once and has one result, in ${seeds} seeds`, async () => {
-  let [answered, calls] = [0, 0];
+  let [replied, calls] = [0, 0];
   for (let seed = 0; seed < seeds; seed++) {
     const run = new Run(`hosting ${seed}`);
     const { harness } = run;
@@ -120,14 +120,14 @@ it(`every call takes effect once and has one result, in ${seeds} seeds`, async (
     }
     await run.heal();
     harness.run(10_000);
-    const given = [...run.answers.values()].filter((value) => value > 0);
+    const values = [...run.results.values()].filter((value) => value > 0);
     const n = Number(valueOf(harness.call('read')));
-    assert.equal(new Set(given).size, given.length, `seed ${seed}: two calls got the same number`);
-    assert.ok(Math.max(0, ...given) <= n, `seed ${seed}: an acknowledged call is lost`);
-    assert.ok(n <= run.answers.size, `seed ${seed}: a call had its effect twice`);
+    assert.equal(new Set(values).size, values.length, `seed ${seed}: two calls got the same number`);
+    assert.ok(Math.max(0, ...values) <= n, `seed ${seed}: an acknowledged call is lost`);
+    assert.ok(n <= run.results.size, `seed ${seed}: a call had its effect twice`);
     assert.deepEqual(harness.halts, []);
-    answered += given.length;
-    calls += run.answers.size;
+    replied += values.length;
+    calls += run.results.size;
   }
-  assert.ok(answered > calls * 0.9 && calls > seeds * 20, `${answered} of ${calls} calls were answered`);
+  assert.ok(replied > calls * 0.9 && calls > seeds * 20, `${replied} of ${calls} calls ended with a result`);
 });

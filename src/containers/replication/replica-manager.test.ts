@@ -82,16 +82,16 @@ describe('commits', () => {
   });
 
   test('do not wait for a replica that membership has declared dead', () => {
-    for (const how of ['told', 'asked']) {
+    for (const how of ['reported', 'queried']) {
       const cluster = running(`dead ${how}`);
       cluster.kill('b');
-      if (how === 'asked') cluster.reportsDeadNodes = true;
+      if (how === 'queried') cluster.reportsDeadNodes = true;
       let isAcknowledged = false;
       cluster
         .node('a')
         .opened.get(0)
         ?.log.commit([{ key: 'k', value: new Uint8Array(1) }], () => (isAcknowledged = true));
-      if (how === 'told') cluster.node('a').host.peerLost(cluster.node('b').id);
+      if (how === 'reported') cluster.node('a').host.peerLost(cluster.node('b').id);
       cluster.until('it is acknowledged', () => isAcknowledged, 300);
     }
   });

@@ -144,7 +144,7 @@ export class ReplicaSender {
     for (const { cancel } of requests ?? []) cancel();
   }
 
-  #begin(progress: ReplicaProgress, bytes: number): InFlightRequest {
+  #startRequest(progress: ReplicaProgress, bytes: number): InFlightRequest {
     let requests = this.#requests.get(progress);
     if (requests === undefined) this.#requests.set(progress, (requests = []));
     const request = { bytes, cancel: notCancellable };
@@ -207,7 +207,7 @@ export class ReplicaSender {
   }
 
   #readPage(progress: ReplicaProgress, snapshot: SnapshotSender): void {
-    const reading = this.#begin(progress, 0);
+    const reading = this.#startRequest(progress, 0);
     this.#reader.page(snapshot.cursor, (outcome) => {
       if (!this.#complete(progress, reading)) return;
       if (progress.snapshot !== snapshot) return this.#events.ended('accepted');
@@ -260,7 +260,7 @@ export class ReplicaSender {
       return this.#log.onFailure(progress, this.#isGone(progress));
     }
     const timeoutMs = requestTimeoutMs * (1 + body.length / largeBytes);
-    const sent = this.#begin(progress, body.length);
+    const sent = this.#startRequest(progress, body.length);
     sent.cancel = streams.request(address, body, timeoutMs, (outcome) => {
       if (!this.#complete(progress, sent) || !this.#isCurrent(progress)) return;
       const reply = outcome.ok ? tryDecodeMessage(outcome.value) : undefined;

@@ -349,15 +349,15 @@ export class ReplicationTestCluster {
     };
     this.timeline.after(timeoutMs, () => end(failure('DEADLINE')));
     const { life } = target;
-    const deliver = (answer: (outcome: Outcome<Uint8Array>) => void): void => {
+    const deliver = (reply: (outcome: Outcome<Uint8Array>) => void): void => {
       if (this.random.chance(this.wire.lossRatio)) return;
       this.timeline.after(this.random.fraction() * this.wire.delayMsMax, () => {
         if (this.#isCut(from.name, to.host)) return;
-        if (!life.alive) return answer(failure('UNREACHABLE'));
+        if (!life.alive) return reply(failure('UNREACHABLE'));
         life.run(() => {
           const identity = { id: from.id } as Identity;
           target.host.handle(identity, decodeMessage(body) as ReplicationRequest, (outcome) => {
-            answer(outcome.ok ? { ok: true, value: encodeMessage(outcome.value) } : outcome);
+            reply(outcome.ok ? { ok: true, value: encodeMessage(outcome.value) } : outcome);
           });
         });
       });
