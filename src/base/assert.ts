@@ -1,9 +1,8 @@
 /**
- * Assertions that stay on in production. They report bugs of ours; bad input from outside is a coded error (errors.ts).
- * Never caught, retried or sent to a peer.
+ * Assertions that stay on in production. A failed one is a bug of this package; bad input is a coded error (errors.ts).
  */
 
-/** Thrown when the program itself is wrong. It is never sent to a peer and never retried. */
+/** Never caught, retried or sent to a peer. */
 export class AssertionFailed extends Error {
   override readonly name = 'AssertionFailed';
 }

@@ -15,7 +15,7 @@ export function decodeBase64(text: string): Uint8Array {
   try {
     characters = atob(text);
   } catch {
-    throw new RemusterError('BAD_ARGUMENT', 'the bytes are not base64');
+    throw new RemusterError('BAD_ARGUMENT', 'the text is not base64');
   }
   return Uint8Array.from(characters, (character) => character.codePointAt(0) as number);
 }

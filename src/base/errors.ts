@@ -72,7 +72,8 @@ export function serializeError(error: unknown): SerializedError {
 /** What to do about the code, and what this very error knows about its effect: the two never contradict each other. */
 function hintOf(code: ErrorCode, stateChanged: StateChanged): string {
   const { hint, stateChanged: usual } = errorTable[code];
-  if (stateChanged === 'maybe') return `${hint} It may have had an effect: look, or resend with the same call id.`;
+  if (stateChanged === 'maybe')
+    return `${hint} It may have had an effect: check the state, or resend with the same call id.`;
   return stateChanged === 'no' && usual !== 'no' ? `${hint} Nothing was changed.` : hint;
 }
 

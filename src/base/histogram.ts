@@ -76,9 +76,9 @@ export class Histogram {
   }
 
   /** The nearest-rank quantile; 0 when empty. */
-  quantileUs(share: number): number {
-    assert(share >= 0 && share <= 1, 'a quantile is between 0 and 1');
-    const rank = Math.max(1, Math.ceil(share * this.#count));
+  quantileUs(quantile: number): number {
+    assert(quantile >= 0 && quantile <= 1, 'a quantile is between 0 and 1');
+    const rank = Math.max(1, Math.ceil(quantile * this.#count));
     const counts = this.#buckets();
     let seen = 0;
     for (let i = 0; i < bucketCount; i++) {
@@ -158,9 +158,9 @@ function pairsOf(counts: Float64Array): number[] {
   return pairs;
 }
 
-function sparseOf(few: readonly number[]): number[] {
+function sparseOf(samples: readonly number[]): number[] {
   const pairs: number[] = [];
-  for (const bucket of few.toSorted((a, b) => a - b)) {
+  for (const bucket of samples.toSorted((a, b) => a - b)) {
     if (pairs.at(-2) === bucket) pairs[pairs.length - 1] = (pairs.at(-1) as number) + 1;
     else pairs.push(bucket, 1);
   }
@@ -173,7 +173,7 @@ function bucketOf(us: number): number {
   return octave * stepsPerOctave + Math.floor(us / 2 ** octave);
 }
 
-/** The middle of the values that share a bucket. */
+/** The middle of the values in a bucket. */
 function middleOf(bucket: number): number {
   if (bucket < linearUs) return bucket;
   const octave = Math.floor(bucket / stepsPerOctave) - 1;

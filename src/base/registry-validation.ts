@@ -64,14 +64,14 @@ export function validateRange({ from, to }: KeyRange): RemusterError | undefined
 
 export function validateLimit(limit: number): RemusterError | undefined {
   if (Number.isInteger(limit) && limit >= 1 && limit <= registryLimits.rangeLimitMax) return undefined;
-  return badArgument(`the limit must be a whole number from 1 to ${registryLimits.rangeLimitMax}`);
+  return badArgument(`the limit must be a whole number from 1 to ${registryLimits.rangeLimitMax}, not ${limit}`);
 }
 
 export function validateTtl(ttlMs: number): RemusterError | undefined {
   const { ttlMsMin, ttlMsMax } = registryLimits;
   if (Number.isInteger(ttlMs) && ttlMs >= ttlMsMin && ttlMs <= ttlMsMax) return undefined;
   return badArgument(
-    `the time to live of a lease must be a whole number of milliseconds from ${ttlMsMin} to ${ttlMsMax}`,
+    `the time to live of a lease must be a whole number of milliseconds from ${ttlMsMin} to ${ttlMsMax}, not ${ttlMs}`,
   );
 }
 
@@ -82,7 +82,8 @@ export function validateLease(lease: LeaseId): RemusterError | undefined {
 }
 
 export function validateWatchStart({ revision, epoch }: WatchStart): RemusterError | undefined {
-  if (!Number.isSafeInteger(revision) || revision < 1) return badArgument('a watch must start at revision 1 or later');
+  if (!Number.isSafeInteger(revision) || revision < 1)
+    return badArgument(`a watch must start at revision 1 or later, not ${revision}`);
   return epoch === undefined || isRegistryEpoch(epoch)
     ? undefined
     : badArgument('the epoch of a watch must be the id of a group, a dot and a number');

@@ -13,7 +13,9 @@ import type { NodeId } from './ids.ts';
 import type { Cancel } from './ports.ts';
 
 declare const leaseIdBrand: unique symbol;
-/** Digits, preceded by the epoch that granted it in a registry of our own: never granted twice, even by a new group. */
+/**
+ * A number, with the epoch of its grant in front unless the registry is etcd: never granted twice, even by a new group.
+ */
 export type LeaseId = string & { readonly [leaseIdBrand]: true };
 
 declare const epochBrand: unique symbol;
@@ -48,7 +50,10 @@ export type RegistryCompare =
 export type KeyRange = { readonly from: string; readonly to: string };
 
 export type RegistryOp =
-  /** With an unknown lease the transaction fails with LEASE_EXPIRED. Without a lease the key is detached from a former one. */
+  /**
+   * With an unknown lease the transaction fails with LEASE_EXPIRED. Without a lease the key is detached from a former
+   * one.
+   */
   | { readonly kind: 'put'; readonly key: string; readonly value: Uint8Array; readonly lease?: LeaseId }
   | { readonly kind: 'delete'; readonly range: KeyRange }
   | { readonly kind: 'read'; readonly range: KeyRange; readonly limit: number };

@@ -1,7 +1,7 @@
 /**
- * A map with a size limit that evicts the least recently used entry and tells its owner. Never expires an entry by
- * time. Compared with lru-cache and quick-lru (decision 18): they evict faster from a map of 10,000, which no owner
- * does all the time.
+ * A map with a size limit that evicts the least recently used entry and reports it by `onEvict`. Never expires an entry
+ * by time. Decision 18 compares it with lru-cache and quick-lru, which evict faster from a map of 10,000 entries; no
+ * use here evicts all the time.
  */
 import { assert } from '../assert.ts';
 

@@ -31,7 +31,8 @@ export class TaskRunner {
   /** Starts a task. It must end when the signal aborts, in each of its waits. If cancelled before its turn, it never starts. */
   run(name: string, body: (signal: AbortSignal) => Promise<void>): TaskToken {
     if (!this.#open) throw new RemusterError('CANCELLED', `cannot start ${name}: shutting down`);
-    if (this.#tasks.size >= this.#tasksMax) throw new RemusterError('CAPACITY', `cannot start ${name}: too many tasks`);
+    if (this.#tasks.size >= this.#tasksMax)
+      throw new RemusterError('CAPACITY', `cannot start ${name}: ${this.#tasksMax} tasks run already`);
     const token = { id: this.#nextId++, name };
     const controller = new AbortController();
     const ended = this.#lifetime(token, controller.signal, body);
