@@ -87,7 +87,7 @@ test('operators see round-trip times and reachability', async (context) => {
   const rtt = await lab.run(['rtt', 'a', 'b', '--addr', a.addr]);
   assert.match(rtt.stdout, /ESTIMATED +[\d.]+ ms\nMEASURED +[\d.]+ ms/);
   const whole = await lab.run(['reachability', '--addr', a.addr]);
-  assert.deepEqual([whole.code, whole.stdout], [0, 'HEARS  a      b\na      .      alive\nb      alive  .\n']);
+  assert.deepEqual([whole.code, whole.stdout], [0, 'SEEN BY  a      b\na        .      alive\nb        alive  .\n']);
   if (unsupported) return;
   b.kill('SIGSTOP');
   context.after(() => b.kill('SIGCONT'));
