@@ -46,7 +46,8 @@ export class MembershipHost implements MembershipHandle {
   #machine: Membership | undefined;
   #loop: Loop<MembershipInput, MembershipEffect, MembershipTimer> | undefined;
   #nextCall = 1;
-  #onLeft: (() => void)[] = [];
+  /** Callers that wait for the end of their leave: the effect `left`, or a stop before it. */
+  readonly #onLeft: (() => void)[] = [];
 
   constructor(ports: MembershipHostPorts, settings: MembershipHostSettings, listener: MembershipListener) {
     this.#ports = ports;
@@ -109,8 +110,8 @@ export class MembershipHost implements MembershipHandle {
   stop(): void {
     this.#loop?.stop();
     this.#loop = undefined;
-    for (const reply of this.#pendingReplies.values()) reply(failure('DRAINED'));
-    this.#pendingReplies.clear();
+    for (const call of this.#pendingReplies.keys()) this.#reply(call, failure('DRAINED'));
+    this.#endLeaves();
   }
 
   #onDatagram(from: Identity, body: Uint8Array): void {
@@ -127,11 +128,9 @@ export class MembershipHost implements MembershipHandle {
       case 'request':
         return this.#request(effect);
       case 'reply':
-        this.#pendingReplies.get(effect.call)?.(success(encodeMessage(effect.message)));
-        return void this.#pendingReplies.delete(effect.call);
+        return this.#reply(effect.call, success(encodeMessage(effect.message)));
       case 'replyError':
-        this.#pendingReplies.get(effect.call)?.(failure(effect.code));
-        return void this.#pendingReplies.delete(effect.call);
+        return this.#reply(effect.call, failure(effect.code));
       case 'event':
         return this.#listener.event(effect.event);
       case 'embedded':
@@ -143,8 +142,19 @@ export class MembershipHost implements MembershipHandle {
       case 'joined':
         return this.#listener.joined();
       case 'left':
-        for (const done of this.#onLeft.splice(0)) done();
+        return this.#endLeaves();
     }
+  }
+
+  /** Forgets the call first: the caller may stop this host from its callback. */
+  #reply(call: number, outcome: Outcome<Uint8Array>): void {
+    const reply = this.#pendingReplies.get(call);
+    this.#pendingReplies.delete(call);
+    reply?.(outcome);
+  }
+
+  #endLeaves(): void {
+    for (const done of this.#onLeft.splice(0)) done();
   }
 
   #request({ to, message, timeoutMs, purpose }: MembershipEffect & { kind: 'request' }): void {

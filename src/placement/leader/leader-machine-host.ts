@@ -44,6 +44,7 @@ export type LeaderPorts<Event> = {
 
 const transactTimeoutMs = 5_000;
 const callsMax = 100;
+const stopping = 'this node is stopping';
 
 /** `Request` has the inputs of this machine alone, `Result` the result of a request. */
 export class LeaderMachineHost<Request, Result, Event> {
@@ -53,6 +54,7 @@ export class LeaderMachineHost<Request, Result, Event> {
   #nextCall = 1;
   #unwatchCluster: Cancel = () => {};
   readonly #unwatchLeadership: Cancel;
+  #stopped = false;
 
   constructor(
     ports: LeaderPorts<Event>,
@@ -73,9 +75,14 @@ export class LeaderMachineHost<Request, Result, Event> {
     this.#loop.feed(input);
   }
 
-  /** Feeds the request with a call number; the machine replies under that number, with NOT_LEADER on other nodes. */
+  /**
+   * Feeds the request with a call number; the machine replies under that number, with NOT_LEADER on other nodes and
+   * after a stop.
+   */
   request(input: (call: number) => Request, done: Done<Result>): void {
     const { clock } = this.#ports;
+    // At once: the clock of a node that stops takes no more timers.
+    if (this.#stopped) return done(failure('NOT_LEADER', stopping, 'no'));
     if (this.#calls.size === callsMax) return void clock.schedule(0, () => done(failure('CAPACITY')));
     const call = this.#nextCall++;
     this.#calls.set(call, done);
@@ -83,12 +90,19 @@ export class LeaderMachineHost<Request, Result, Event> {
   }
 
   stop(): void {
+    this.#stopped = true;
     this.#unwatchLeadership();
     this.#loop.feed({ kind: 'lost' });
     this.#loop.stop();
     this.#unwatchCluster();
-    for (const done of this.#calls.values()) done(failure('NOT_LEADER', 'this node is stopping'));
-    this.#calls.clear();
+    for (const call of this.#calls.keys()) this.#reply(call, failure('NOT_LEADER', stopping));
+  }
+
+  /** Forgets the call first: the caller may stop this host from its callback. */
+  #reply(call: number, outcome: Outcome<Result>): void {
+    const done = this.#calls.get(call);
+    this.#calls.delete(call);
+    done?.(outcome);
   }
 
   #perform(effect: LeaderEffect<Result, Event>): void {
@@ -102,9 +116,7 @@ export class LeaderMachineHost<Request, Result, Event> {
       case 'emit':
         return this.#ports.emit(effect.event);
       case 'reply':
-        this.#calls.get(effect.call)?.(effect.outcome);
-        this.#calls.delete(effect.call);
-        return;
+        return this.#reply(effect.call, effect.outcome);
       default:
         return unreachable(effect);
     }
