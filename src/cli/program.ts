@@ -99,6 +99,8 @@ type RawDevFlags = Record<'gates' | 'managers' | 'workers' | 'dcs' | 'portBase',
   readonly rejoin: RejoinPolicy;
   readonly data?: string;
   readonly retain?: true;
+  /** False with `--no-console`. */
+  readonly console: boolean;
   readonly output?: string;
   readonly exit?: true;
   readonly withParent?: true;
@@ -134,6 +136,7 @@ async function devFlags(raw: RawDevFlags, { entry }: ProgramContext): Promise<De
     portBase: parseCount('--port-base', raw.portBase, 65_000),
     modules: raw.modules && absolutePaths(raw.modules),
     rejoin: raw.rejoin,
+    console: raw.console,
     data: raw.data,
     retain: raw.retain === true,
     json: raw.output === 'json',

@@ -20,12 +20,14 @@ test('start --exit runs the sample and ends with its exit code, leaving nothing 
   assert.deepEqual(filesIn(lab.folder), []);
 });
 
-test('start stays up after the report, and Ctrl-C leaves nothing behind', async (context) => {
+test('start --no-console stays up after the report without a console, and Ctrl-C leaves nothing behind', async (context) => {
   const lab = new ProcessLab(context);
-  const size = ['--gates', '0', '--managers', '1', '--workers', '1', '--port-base', '0'];
+  const size = ['--gates', '0', '--managers', '1', '--workers', '1', '--port-base', '0', '--no-console'];
   const program = lab.program(['start', ...size, '--duration', '1s', '--vus', '2'], { REMUSTER_CORES: '2' });
   await program.waitForOutput('stdout', /Ctrl-C stops all nodes/, 120_000);
   assert.match(program.stdout, /COMPLETED/);
+  const [, addr = ''] = await program.waitForOutput('stdout', /admin +(http\S+) +\(HTTP interface\)/);
+  assert.deepEqual([(await fetch(addr)).status, (await fetch(`${addr}/readyz`)).status], [404, 200]);
   assert.ok(program.isUp);
   program.kill('SIGINT');
   assert.equal((await program.ended).code, 130, program.stderr);

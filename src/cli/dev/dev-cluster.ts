@@ -30,6 +30,7 @@ export type DevClusterSpec = DevSize & {
   readonly entry: string;
   readonly modules?: string | undefined;
   readonly rejoin: RejoinPolicy;
+  readonly console: boolean;
   readonly portBase: number;
   readonly data: string | undefined;
   readonly retain: boolean;

@@ -43,7 +43,7 @@ describe('the plan', () => {
 test('a node gets secrets by its environment, never by its command line, and no option of another node', () => {
   const identity = { root: '/r', secret: 'the-secret', token: 'the-token' };
   const own = { PATH: '/bin', REMUSTER_PORT: '1', REMUSTER_LOG_LEVEL: 'debug', REMUSTER_AUTH_SECRET: 'other' };
-  const environment = agentEnvironment(own, identity, { rejoin: 'active' });
+  const environment = agentEnvironment(own, identity, { rejoin: 'active', console: true });
   assert.deepEqual(environment, {
     PATH: '/bin',
     REMUSTER_LOG_LEVEL: 'debug',
@@ -59,6 +59,13 @@ test('a node gets secrets by its environment, never by its command line, and no 
   assert.ok(args.includes('--dev-temporary'));
   assert.ok(!args.includes('--join'));
   assert.ok(!args.join(' ').includes('the-'));
+});
+
+test('nodes serve no console if the cluster has none, whatever the environment says', () => {
+  const identity = { root: '/r', secret: 'the-secret', token: 'the-token' };
+  const own = { REMUSTER_CONSOLE: 'true' };
+  const environment = agentEnvironment(own, identity, { rejoin: 'active', console: false });
+  assert.equal(environment['REMUSTER_CONSOLE'], 'false');
 });
 
 describe('groups of a partition', () => {

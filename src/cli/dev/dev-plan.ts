@@ -21,7 +21,11 @@ export type DevDataDir = { readonly root: string; readonly temporary: boolean };
 export type DevIdentity = { readonly root: string; readonly secret: string; readonly token: string };
 
 /** Options that all nodes of a dev cluster share. */
-export type DevNodeOptions = { readonly modules?: string | undefined; readonly rejoin: RejoinPolicy };
+export type DevNodeOptions = {
+  readonly modules?: string | undefined;
+  readonly rejoin: RejoinPolicy;
+  readonly console: boolean;
+};
 
 export const devClusterName = 'dev';
 export const devHost = '127.0.0.1';
@@ -88,8 +92,9 @@ const inheritedNames = ['LOG_LEVEL', 'TIME_SCALE', 'PROFILE', 'CORES', 'WARM_RUN
 export function agentEnvironment(
   environment: Readonly<Record<string, string | undefined>>,
   { secret, token }: DevIdentity,
-  { modules, rejoin }: DevNodeOptions,
+  options: DevNodeOptions,
 ): Record<string, string | undefined> {
+  const { modules, rejoin } = options;
   const kept = Object.entries(environment).filter(
     ([name]) => !name.startsWith('REMUSTER_') || inheritedNames.includes(name),
   );
@@ -100,6 +105,7 @@ export function agentEnvironment(
     REMUSTER_TOKEN: token,
     REMUSTER_REJOIN: rejoin,
     ...(modules === undefined ? {} : { REMUSTER_MODULES: modules }),
+    ...(options.console ? {} : { REMUSTER_CONSOLE: 'false' }),
   };
 }
 

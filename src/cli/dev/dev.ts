@@ -21,6 +21,8 @@ export type DevFlags = DevSize & {
   readonly modules?: string | undefined;
   /** The option `rejoin` of each node. */
   readonly rejoin: RejoinPolicy;
+  /** The option `console` of each node. */
+  readonly console: boolean;
   readonly data: string | undefined;
   readonly retain: boolean;
   readonly json: boolean;
@@ -34,7 +36,7 @@ export type WithDevCluster = (cluster: DevCluster) => Promise<number | undefined
 export async function devCommand(flags: DevFlags): Promise<number> {
   return await withDevCluster(flags, async (cluster) => {
     if (flags.json) printData(readyLine(cluster));
-    else printData(banner(cluster));
+    else printData(banner(cluster, flags));
     return undefined;
   });
 }
@@ -95,11 +97,12 @@ function readyLine({ nodes, admin, identity }: DevCluster): string {
   return JSON.stringify({ ready: true, admin: admin.addr, token, cluster: devClusterName, secret, nodes });
 }
 
-export function banner({ nodes, admin, identity }: DevCluster): string {
+export function banner({ nodes, admin, identity }: DevCluster, flags: Pick<DevFlags, 'console'>): string {
+  const [lastName = 'NAME', firstName = 'NAME'] = [nodes.at(-1)?.name, nodes[0]?.name];
   return [
     renderTable(['NAME', 'ROLES', 'DC', 'PID', 'UDP+TCP', 'HTTP'], nodes.map(bannerRow)),
     '',
-    `admin    ${admin.addr}  (console and HTTP interface)`,
+    `admin    ${admin.addr}  (${flags.console ? 'console and HTTP interface' : 'HTTP interface'})`,
     `token    ${identity.token}`,
     `cluster  ${devClusterName}  (programs connect with this name and the secret)`,
     `secret   ${identity.secret}`,
@@ -108,8 +111,8 @@ export function banner({ nodes, admin, identity }: DevCluster): string {
     'In another terminal:',
     '  remuster members --watch     the nodes and their states',
     '  remuster events --follow     what happens in the cluster',
-    `  ${`remuster dev kill ${nodes.at(-1)?.name ?? 'NAME'}`.padEnd(27)}  kill -9 a node; the other nodes detect it`,
-    `  ${`remuster dev partition ${nodes[0]?.name ?? 'NAME'}`.padEnd(27)}  cut its links; \`remuster dev heal\` restores them`,
+    `  ${`remuster dev kill ${lastName}`.padEnd(27)}  kill -9 a node; the other nodes detect it`,
+    `  ${`remuster dev partition ${firstName}`.padEnd(27)}  cut its links; \`remuster dev heal\` restores them`,
     'Ctrl-C stops all nodes.',
   ].join('\n');
 }

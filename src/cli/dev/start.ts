@@ -14,10 +14,11 @@ export async function startCommand(flags: StartCommandFlags): Promise<number> {
   const startedMs = Date.now();
   return await withDevCluster(flags, async (cluster) => {
     const seconds = ((Date.now() - startedMs) / 1_000).toFixed(1);
-    printNotice(`${cluster.nodes.length} nodes are ready after ${seconds} s; console: ${cluster.admin.addr}`);
+    const interfaceName = flags.console ? 'console' : 'HTTP interface';
+    printNotice(`${cluster.nodes.length} nodes are ready after ${seconds} s; ${interfaceName}: ${cluster.admin.addr}`);
     const exitCode = await runSample(cluster, flags);
     if (flags.exit) return exitCode;
-    printData(`\n${banner(cluster)}`);
+    printData(`\n${banner(cluster, flags)}`);
     return undefined;
   });
 }
