@@ -61,11 +61,17 @@ async function registryName(target: ClusterTarget): Promise<string> {
   return backupName(cluster, dc);
 }
 
-/** Starts again when the leader changes meanwhile: each leader has its own backup. */
-async function fetchBackup(target: ClusterTarget): Promise<{ readonly bytes: Uint8Array; readonly revision: number }> {
+type FetchedBackup = { readonly bytes: Uint8Array; readonly revision: number };
+
+/**
+ * Starts again when the leader changes meanwhile: each leader has its own backup. Only a later part can tell that; a
+ * PRECONDITION about the first one is permanent.
+ */
+export async function fetchBackup(target: ClusterTarget): Promise<FetchedBackup> {
   for (let attempt = 1; ; attempt++) {
+    const first = await fetchPart(target, {});
     try {
-      return await fetchBackupOnce(target);
+      return await fetchRest(target, first);
     } catch (error) {
       if (!isRemusterError(error, 'PRECONDITION') || attempt === attemptsMax) throw error;
       printNotice(`retrying: ${error.message}`);
@@ -73,11 +79,9 @@ async function fetchBackup(target: ClusterTarget): Promise<{ readonly bytes: Uin
   }
 }
 
-async function fetchBackupOnce(
-  target: ClusterTarget,
-): Promise<{ readonly bytes: Uint8Array; readonly revision: number }> {
+async function fetchRest(target: ClusterTarget, first: BackupPart): Promise<FetchedBackup> {
   const parts: Uint8Array[] = [];
-  let part = await fetchPart(target, {});
+  let part = first;
   for (let offset = 0; ;) {
     const bytes = Buffer.from(part.bytes, 'base64');
     parts.push(bytes);
