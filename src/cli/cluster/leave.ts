@@ -56,11 +56,14 @@ export async function nodeLeaveCommand(name: string, flags: LeaveFlags): Promise
   return exitOk;
 }
 
+/** A manager with another standing is in no group, so it need not be removed first. */
+const groupStandings = new Set(['voter', 'syncing']);
+
 async function belongsToGroup(target: ClusterTarget, id: string, dc: string): Promise<boolean> {
   const { items } = (await getJson(target, withDc('/v1/managers', dc))) as {
     items: { id: string; standing: string }[];
   };
-  return items.some((row) => row.id === id && row.standing !== 'outside');
+  return items.some((row) => row.id === id && groupStandings.has(row.standing));
 }
 
 /** The last active node has no node to move its containers to, so it is not drained. */

@@ -13,6 +13,8 @@ export type GroupStatus = {
   readonly leader: NodeId | undefined;
   readonly term: number | undefined;
   readonly members: readonly GroupMember[];
+  /** The leadership is decided outside (etcd): the managers are its candidates, and there is no group. */
+  readonly isExternal: boolean;
 };
 
 export type GroupStatusSources = {
@@ -31,7 +33,8 @@ const requestsMax = 3;
 export function groupStatus(sources: GroupStatusSources, group: string): Promise<GroupStatus> {
   return new Promise((resolve) => {
     const own = sources.localInfo(group);
-    if (own.isMember || (sources.isExternal && group === sources.identity.dc)) return resolve(statusOf(group, own));
+    const isExternal = sources.isExternal && group === sources.identity.dc;
+    if (own.isMember || isExternal) return resolve(statusOf(group, own, isExternal));
     const describeGroup = groupInfoClient(sources.streams, group, requestTimeoutMs);
     const managers = sources
       .members()
@@ -40,9 +43,9 @@ export function groupStatus(sources: GroupStatusSources, group: string): Promise
       .slice(0, requestsMax);
     const tryManager = (index: number): void => {
       const manager = managers[index];
-      if (manager === undefined) return resolve({ group, leader: undefined, term: undefined, members: [] });
+      if (manager === undefined) return resolve(unknownGroup(group));
       const onReply: Done<DescribeGroupReply> = (outcome) => {
-        if (outcome.ok && outcome.value.isMember) resolve(statusOf(group, outcome.value));
+        if (outcome.ok && outcome.value.isMember) resolve(statusOf(group, outcome.value, false));
         else tryManager(index + 1);
       };
       describeGroup(manager, onReply);
@@ -55,6 +58,10 @@ export function isLiveState(state: MemberRow['state']): boolean {
   return state !== 'dead' && state !== 'left';
 }
 
-function statusOf(group: string, { leader, term, members }: DescribeGroupReply): GroupStatus {
-  return { group, leader, term, members };
+export function unknownGroup(group: string): GroupStatus {
+  return { group, leader: undefined, term: undefined, members: [], isExternal: false };
+}
+
+function statusOf(group: string, { leader, term, members }: DescribeGroupReply, isExternal: boolean): GroupStatus {
+  return { group, leader, term, members, isExternal };
 }

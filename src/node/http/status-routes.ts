@@ -2,7 +2,7 @@
 import { RemusterError } from '../../base/errors.ts';
 import type { ApiResponse, ApiRequest, ApiRoute } from '../../base/http-routes.ts';
 import { listReply, objectReply } from './replies.ts';
-import { type GroupStatus, groupStatus, isLiveState } from '../group/group-status.ts';
+import { type GroupStatus, groupStatus, isLiveState, unknownGroup } from '../group/group-status.ts';
 import type { NodeCore } from '../core/node-core-types.ts';
 import type { MemberRow } from '../membership/member-rows.ts';
 
@@ -30,7 +30,7 @@ function dcIn(core: NodeCore, { query }: ApiRequest): string {
 
 async function groupOf(core: NodeCore, dc: string): Promise<GroupStatus> {
   const { control } = core;
-  if (control === undefined) return { group: dc, leader: undefined, term: undefined, members: [] };
+  if (control === undefined) return unknownGroup(dc);
   return await groupStatus(
     control.groupInfo.statusSources(() => core.members()),
     dc,
@@ -96,12 +96,15 @@ async function managersOf(core: NodeCore, dc: string): Promise<readonly object[]
     const state = members.find((member) => member.id === id)?.state ?? 'unknown';
     return { name, id, host, port, standing, state, leader: id === group.leader };
   });
-  const outside = members
+  const standing = group.isExternal ? 'candidate' : 'outside';
+  const others = members
     .filter(
       ({ id, dc, roles }) => dc === group.group && roles.includes('manager') && !inside.some((one) => one.id === id),
     )
-    .map(({ id, name, host, port, state }) => ({ name, id, host, port, standing: 'outside', state, leader: false }));
-  return [...inside, ...outside];
+    .map(({ id, name, host, port, state }) => {
+      return { name, id, host, port, standing, state, leader: id === group.leader };
+    });
+  return [...inside, ...others];
 }
 
 /** Number of containers in the address table of this node, which covers its own datacenter. */
