@@ -2,7 +2,9 @@
 import { RemusterError, isRemusterError, toPromise } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { DrainProgress } from '../../placement/operations/drain-progress.ts';
+import type { NodeSnapshot } from '../../placement/operations/node-operations.ts';
 import { activateNodeState } from '../../registration/node-activation.ts';
+import type { NodeStateRecord } from '../../registration/registration-records.ts';
 import {
   type AdminContext,
   groupStatusOf,
@@ -13,18 +15,32 @@ import {
 import type { ControlPlane } from '../control-plane/control-plane.ts';
 import { isLiveState } from '../group/group-status.ts';
 import { type CommandArguments, booleanArgument, reasonArgument } from '../control-plane/command-arguments.ts';
-import type { MemberRow } from '../membership/member-rows.ts';
+import { type MemberRow, currentMode } from '../membership/member-rows.ts';
 import { parseOptionDuration } from '../options/option-types.ts';
 
-/** Shows what membership knows even if the registry cannot be reached. */
+/**
+ * Shows registration, reason and drain of one read. If the registry cannot be reached: what the directory of this node
+ * knows, which may lag, and no drain.
+ */
 export async function show(context: AdminContext, member: MemberRow): Promise<object> {
   const { control, core } = context;
-  const state = control.registration.stateOf(member.id);
+  const isHere = member.dc === core.identity.dc;
+  const snapshot = isHere ? await snapshotOf(control, member.id).catch(nothingIfUnknown) : null;
+  if (snapshot === null) return { ...member, ...stateFields(control.registration.stateOf(member.id)), drain: null };
+  const { isRegistered, state, drain } = snapshot;
+  const mode = state === undefined || isRegistered ? state?.mode : 'lost';
+  const registered = { registration: currentMode(member.state, mode), registrationReason: state?.reason ?? null };
+  return { ...member, ...registered, ...stateFields(state), drain };
+}
+
+function stateFields(state: NodeStateRecord | undefined) {
   const since = state === undefined ? null : new Date(state.sinceWallMs).toISOString();
   const { reason = null, note = '', lost = false } = state ?? {};
-  const isHere = member.dc === core.identity.dc;
-  const progress = isHere ? await progressOf(control, member.id).catch(nothingIfUnknown) : null;
-  return { ...member, reason, since, note, lost, drain: progress };
+  return { reason, since, note, lost };
+}
+
+async function snapshotOf(control: ControlPlane, id: NodeId): Promise<NodeSnapshot> {
+  return await toPromise((done) => control.operations.nodeSnapshot(id, done));
 }
 
 function nothingIfUnknown(error: unknown): null {

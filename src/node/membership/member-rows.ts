@@ -56,7 +56,7 @@ export function memberRows(
 /**
  * The record of a dead node stays `active` until its lease expires; the row shows `lost`. A drained node stays drained.
  */
-function currentMode({ state }: MemberView, mode: string | undefined): string | null {
+export function currentMode(state: MemberView['state'], mode: string | undefined): string | null {
   const isGone = state === 'dead' || state === 'left';
   return isGone && (mode === 'active' || mode === 'joining') ? 'lost' : (mode ?? null);
 }
@@ -73,7 +73,7 @@ function memberRow(
   const isGone = state === 'dead' || state === 'left';
   const cores = summary === undefined || isGone ? null : { total: summary.coresTotal, free: summary.coresFree };
   const registered = {
-    registration: currentMode(view, registration.mode),
+    registration: currentMode(state, registration.mode),
     registrationReason: registration.reason ?? null,
   };
   const reported = { ...registered, loadLevel: summary?.level ?? null, cores };

@@ -19,7 +19,8 @@ const machine = {
 function startedHost() {
   const clock = new FakeClock();
   const leadership = new FakeLeadership(nodeIdFrom(new Uint8Array(16)));
-  const ports = { clock, leadership, registry: fakeRegistry({ clock }), emit: () => {}, onHalt: assert.fail };
+  const onHalt = (error: unknown): void => assert.fail(String(error));
+  const ports = { clock, leadership, registry: fakeRegistry({ clock }), emit: () => {}, onHalt };
   const host = new LeaderMachineHost<AskRequest, string, never>(ports, machine);
   const replies: string[] = [];
   const note = (outcome: Outcome<string>): void => {

@@ -19,6 +19,13 @@ import { type RebalancePlan, planRebalance } from '../balance/rebalance-plan.ts'
 import { rebalanceLimits, rebalanceNodes } from '../balance/rebalancer.ts';
 import { nodeLoads, inFlightLoad } from '../plans/move-target.ts';
 
+/** A node as one read of the registry shows it. */
+export type NodeSnapshot = {
+  readonly isRegistered: boolean;
+  readonly state: NodeStateRecord | undefined;
+  readonly drain: DrainProgress;
+};
+
 export type DrainRequest = { readonly deadlineMs?: number; readonly parallelMax?: number; readonly note?: string };
 
 const timeoutMs = 5_000;
@@ -87,6 +94,16 @@ export class NodeOperations {
 
   drainProgress(node: NodeId, done: Done<DrainProgress>): void {
     this.#readView((outcome) => done(outcome.ok ? success(drainProgress(outcome.value, node)) : outcome));
+  }
+
+  /** Registration, state and drain of one read: they never contradict each other. */
+  nodeSnapshot(id: NodeId, done: Done<NodeSnapshot>): void {
+    this.#readView((outcome) => {
+      if (!outcome.ok) return done(outcome);
+      const node = outcome.value.nodes.get(id);
+      const drain = drainProgress(outcome.value, id);
+      done(success({ isRegistered: node?.registered !== undefined, state: node?.state?.record, drain }));
+    });
   }
 
   /** Starts a drain, which continues without the caller. A node that is draining or drained already is no error. */
