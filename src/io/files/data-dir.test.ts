@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writ
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, describe, it } from 'node:test';
+import { dataFormat } from '../../base/format-versions.ts';
 import { openDataDir } from './data-dir.ts';
 import { entropyBytes, entropyText } from '../system/entropy.ts';
 
@@ -75,19 +76,20 @@ describe('a data directory', { timeout: 30_000 }, () => {
     const older = join(folder, 'older');
     mkdirSync(older);
     writeFileSync(join(older, 'lock'), '');
-    refused(older, /has format 1, and this version reads format 2 only; start it with the version/);
+    const supported = `this version reads format ${dataFormat} only`;
+    refused(older, new RegExp(`has format 1, and ${supported}; start it with the version`));
     assert.deepEqual(readdirSync(older), ['lock']);
     const later = join(folder, 'later');
     openDataDir({ path: later }).release();
     openDataDir({ path: later }).release();
-    writeFileSync(join(later, 'format'), '3\n');
-    refused(later, /has format 3, and this version reads format 2 only/);
+    writeFileSync(join(later, 'format'), `${dataFormat + 1}\n`);
+    refused(later, new RegExp(`has format ${dataFormat + 1}, and ${supported}`));
   });
 
   it('is usable after a start that was interrupted before it took the lock', (t) => {
     const path = join(temporaryFolder(t), 'data');
     mkdirSync(path);
-    writeFileSync(join(path, 'format'), '2\n');
+    writeFileSync(join(path, 'format'), `${dataFormat}\n`);
     openDataDir({ path }).release();
     const empty = join(temporaryFolder(t), 'empty');
     mkdirSync(empty);
