@@ -32,6 +32,8 @@ export class FakeWorker {
   readonly cluster: ManagerTestCluster;
   readonly coresTotal: number;
   behave: FakeWorkerBehaviour = completeEveryUnit;
+  /** What the end of a stopped attempt reports beside its status. */
+  whenStopped: (id: AttemptId) => Partial<UnitReport> = () => ({});
   readonly runs = new Map<string, Running>();
   readonly ends = new Map<string, UnitReport>();
   /** Every attempt that started here, also before a restart, with the bytes of its spec. */
@@ -176,11 +178,8 @@ export class FakeWorker {
   }
 
   #stop(id: AttemptId): void {
-    const key = attemptText(id);
-    this.#seen.add(key);
-    this.runs.get(key)?.cancel();
-    this.runs.delete(key);
-    this.ends.delete(key);
+    this.#seen.add(attemptText(id));
+    this.end(id, { status: 'cancelled', ...this.whenStopped(id) });
   }
 
   #freeCores(): number {

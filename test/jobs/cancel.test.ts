@@ -30,6 +30,23 @@ describe('cancel and timeout', () => {
     assert.equal(cluster.acted.length, length);
   });
 
+  it('keep what the stopped units of a load test have done', () => {
+    const cluster = new JobsTestCluster();
+    const load = { vus: 4, iterations: 10_000, steps: [{ name: 'one', after: [] }] };
+    const job = cluster.submit(cluster.plan([[{ style: 'load', load, cores: 4 }, { itemMs: 5 }]], {}, 'load'));
+    cluster.until('all units run', () => cluster.started.length === 4);
+    cluster.until('work is done', () => cluster.show(job).totals.completed > 100);
+    const before = cluster.show(job).totals.completed;
+    cluster.cancel(job);
+    const { totals } = cluster.untilEnd(job, 'CANCELLED');
+    const done = cluster.ended.reduce((sum, { totals: own }) => sum + own.completed, 0);
+    assert.ok(totals.completed >= before, `${totals.completed} after ${before}`);
+    assert.equal(totals.completed, done);
+    const report = cluster.command('report', { jobId: job }) as { totals: object; partial: object };
+    assert.equal((report.totals as { completed: number }).completed, done);
+    assert.deepEqual(report.partial, { unitsReported: 4, units: 4 });
+  });
+
   it('keep a job CANCELLING until the lease of an unreachable worker has expired', () => {
     const { cluster, job } = running();
     const cut = cluster.started[0]?.node as string;

@@ -1,6 +1,6 @@
 /** Jobs as operators use them: commands against a small dev cluster of real processes; a worker is killed. */
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -136,7 +136,7 @@ describe('jobs on a dev cluster', () => {
     }
   });
 
-  test('run a load test with thresholds that hold, and with one that fails', async () => {
+  test('run a load test with thresholds that hold, with one that fails, and until Ctrl-C', async () => {
     const target = await startSampleTarget();
     try {
       const good = await ran('run', 'load.ts', '--env', `TARGET=${target.url}`, '--env', 'PATH=/', '-o', 'json');
@@ -152,6 +152,18 @@ describe('jobs on a dev cluster', () => {
       const bad = await ran('run', 'load.ts', ...args, '--out', 'report.html');
       assert.equal(bad.code, 99, bad.stderr);
       assert.match(bad.stdout, /FAILED {2}failed: rate<1%/);
+
+      const long = ['--env', `TARGET=${target.url}`, '--env', 'PATH=/', '--duration', '10m', '--out', 'cut.json'];
+      const cut = lab.program(['run', 'load.ts', ...long]);
+      await cut.waitForOutput('stderr', /RUNNING.* [1-9]\d* done/, startTimeoutMs);
+      cut.kill('SIGINT');
+      assert.equal((await cut.ended).code, 130, cut.stderr);
+      assert.match(cut.stdout, /CANCELLED[\s\S]*Partial: the load test was cancelled/);
+      const measured = JSON.parse(readFileSync(join(lab.folder, 'cut.json'), 'utf8')) as Report;
+      assert.deepEqual(measured.partial, { unitsReported: 2, units: 2 });
+      assert.ok(measured.totals.iterations > 0);
+      assert.equal(measured.totals.completed + measured.totals.failed, measured.totals.iterations);
+      assert.equal(measured.steps[0]?.count, measured.totals.iterations);
     } finally {
       await target.close();
     }

@@ -4,7 +4,7 @@ import type { WorkflowFailures } from '../../jobs/report/report-failures.ts';
 import { itemErrorText } from '../../jobs/report/item-failures.ts';
 import { formatAmount, formatBytes, formatCount, formatElapsed, formatLatency, formatRate } from '../output/amounts.ts';
 import type { ProgressSample } from './live-view.ts';
-import { formatMetric, saturatedText } from './report-text.ts';
+import { formatMetric, partialText, saturatedText } from './report-text.ts';
 
 const plotWidth = 720;
 const plotHeight = 160;
@@ -26,6 +26,7 @@ svg text { font-size: 11px; fill: currentColor; }
 export function renderReportPage(report: Report, samples: readonly ProgressSample[]): string {
   const sections = [
     tiles(report),
+    report.partial === null ? '' : `<p class="half">${safe(partialText(report))}</p>`,
     samples.length > 1 ? plots(samples) : '',
     section('Steps', steps(report)),
     section('Errors', errors(report)),

@@ -36,7 +36,14 @@ export function formatReport(report: Report): string {
       formatAmount(report.attempts.length, 'attempt'),
     ].join(';  '),
   ].join('\n');
-  const parts = [head, errorText(report), failuresText(report), stepsText(report), checksText(report)];
+  const parts = [
+    head,
+    partialText(report),
+    errorText(report),
+    failuresText(report),
+    stepsText(report),
+    checksText(report),
+  ];
   return [...parts, metricsText(report), thresholdsText(report), incidentsText(report), generatorText(report)]
     .filter((part) => part !== '')
     .join('\n\n');
@@ -44,6 +51,15 @@ export function formatReport(report: Report): string {
 
 function statusText(status: string): string {
   return styled(status === 'COMPLETED' ? 'green' : status === 'PARTIAL' ? 'yellow' : 'red', status);
+}
+
+/** What the numbers of a cancelled load test are. */
+export function partialText({ partial }: Pick<Report, 'partial'>): string {
+  if (partial === null) return '';
+  const { unitsReported, units } = partial;
+  if (unitsReported === 0) return 'The load test was cancelled; none of its units reported what it had measured.';
+  const missing = unitsReported === units ? '' : `, from ${unitsReported} of ${formatAmount(units, 'unit')}`;
+  return `Partial: the load test was cancelled; these are its measurements until then${missing}.`;
 }
 
 function errorText({ status, error, workflows, errors, failures }: Report): string {

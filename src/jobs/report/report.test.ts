@@ -91,6 +91,7 @@ describe('the report of a job', () => {
       name: 'checkout',
       status: 'COMPLETED',
       elapsedMs: 12_000,
+      partial: null,
       totals: { completed: 18, failed: 2, iterations: 20, requests: 40, bytesIn: 4_000, bytesOut: 400 },
       workflows: [
         {

@@ -16,6 +16,8 @@ export type ReportInput = {
   readonly status: JobStatus;
   readonly elapsedMs: number;
   readonly workflows: readonly WorkflowReportInput[];
+  /** Of a cancelled load test only. */
+  readonly partial?: Report['partial'];
   readonly attempts: readonly (AttemptView & { readonly workflow: string })[];
   readonly incidents: readonly Incident[];
   readonly error?: { readonly code: string; readonly message: string };
@@ -53,6 +55,11 @@ export type Report = {
   readonly name: string;
   readonly status: JobStatus;
   readonly elapsedMs: number;
+  /**
+   * The job was cancelled: its load tests count with what `unitsReported` of their `units` had measured by then. Null if
+   * the report is complete, or no load test had started.
+   */
+  readonly partial: { readonly unitsReported: number; readonly units: number } | null;
   readonly totals: {
     readonly completed: number;
     readonly failed: number;
@@ -139,6 +146,7 @@ export function buildReport(input: ReportInput): Report {
     name,
     status,
     elapsedMs,
+    partial: input.partial ?? null,
     totals: {
       completed: sum(workflows, (one) => one.completed),
       failed: sum(workflows, (one) => one.failed),

@@ -75,7 +75,7 @@ export class JobsTestCluster {
   readonly workers: readonly string[];
   readonly started: (UnitRun & { readonly atMs: number })[] = [];
   readonly acted: (UnitRun & { readonly atMs: number })[] = [];
-  readonly ended: (UnitRun & { readonly outcome: string })[] = [];
+  readonly ended: Extract<Observation, { readonly kind: 'unitEnded' }>[] = [];
   readonly #requester: JobRequester;
   readonly #checkers: readonly (readonly [string, PropertyChecker])[];
   #rule: MessageRule = () => 'pass';

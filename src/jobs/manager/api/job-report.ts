@@ -5,7 +5,7 @@
 import type { AttemptView, JobProgress } from '../../job-types.ts';
 import { failuresMax } from '../../report/bounds.ts';
 import type { ItemFailure, UnitFailures } from '../../report/item-failures.ts';
-import { latencyPercentiles, buildReport } from '../../report/report.ts';
+import { type Report, latencyPercentiles, buildReport } from '../../report/report.ts';
 import { workflowFailures } from '../../report/report-failures.ts';
 import { decodeSummary, mergeEncodedCounts } from '../../report/summary-codec.ts';
 import { Summary } from '../../report/summary.ts';
@@ -36,10 +36,20 @@ export function jobReportJson(job: ManagedJob, summaries: UnitSummaries, failure
       elapsedMs: workflowElapsedMs(workflow),
       ...errorOf(workflow),
     })),
+    partial: partialOf(job),
     attempts: job.workflows.flatMap(attemptsOf),
     ...errorOf(job),
   });
   return JSON.stringify(report);
+}
+
+/** Units of load tests that a worker got; one without an end was lost with its worker, or reported too late. */
+function partialOf({ recordedStatus, workflows }: ManagedJob): Report['partial'] {
+  if (recordedStatus !== 'CANCELLED') return null;
+  const loads = workflows.filter(({ facts, status }) => facts.load !== undefined && status === 'CANCELLED');
+  const units = loads.flatMap((workflow) => workflow.units.filter(({ attempts }) => attempts.length > 0));
+  if (units.length === 0) return null;
+  return { unitsReported: units.filter(({ end }) => end !== undefined).length, units: units.length };
 }
 
 /** One entry per workflow with failed items. */

@@ -331,7 +331,7 @@ export class JobLifecycle {
 
   #endIfStopped(job: ManagedJob): void {
     for (const workflow of job.workflows)
-      for (const unit of allUnits(workflow)) if (unit.assignment !== undefined) return;
+      for (const unit of allUnits(workflow)) if (unit.assignment !== undefined || unit.state === 'storing') return;
     for (const workflow of job.workflows) if (!isWorkflowEnded(workflow)) this.#setEnd(workflow, 'CANCELLED');
     this.#end(job, 'CANCELLED');
   }

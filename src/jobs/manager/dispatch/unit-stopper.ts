@@ -3,6 +3,7 @@
  */
 import type { Outcome } from '../../../base/errors.ts';
 import type { AttemptId, JobMessage } from '../../../messages/jobs.ts';
+import { awaitsMeasuredEnd } from './cancelled-load.ts';
 import { assignedAttemptId } from './dispatcher.ts';
 import type { ActiveAssignment, StopReason } from '../model/managed-job.ts';
 import type { ManagerState } from '../state/manager-state.ts';
@@ -81,7 +82,8 @@ export class UnitStopper {
     session.stopping = false;
     if (!outcome.ok || outcome.value.kind !== 'stopUnitsReply') return this.#resendLater(session);
     this.#pending.add(session);
-    for (const assignment of assignments) if (session.assignments.has(assignment)) this.#stopped(assignment);
+    for (const assignment of assignments)
+      if (session.assignments.has(assignment) && !awaitsMeasuredEnd(assignment)) this.#stopped(assignment);
   }
 
   #resendLater(session: WorkerSession): void {

@@ -7,6 +7,8 @@ import { isTerminalStatus } from '../../job-types.ts';
 import { jobKeys } from '../../job-keys.ts';
 import { jobLimits } from '../../limits.ts';
 import { inlineResultBytesMax } from '../../records/job-record.ts';
+import { itemsText, retryText, unitText } from './incident-texts.ts';
+import { countsWhenCancelled, measuredResult } from './cancelled-load.ts';
 import type { JobLifecycle } from './job-lifecycle.ts';
 import type { Dispatcher } from './dispatcher.ts';
 import {
@@ -165,6 +167,8 @@ export class WorkerReports {
     const { workflow } = unit;
     const { job } = workflow;
     const { commits } = this.#state;
+    if (assignment.stopping !== undefined && countsWhenCancelled(unit))
+      return this.#onMeasuredEnd(assignment, report, recorded);
     if (assignment.stopping !== undefined) {
       this.assignmentStopped(assignment);
       commits.onceJobCommitted(job, recorded);
@@ -182,6 +186,41 @@ export class WorkerReports {
     else this.#onNotCompleted(assignment, report);
     commits.onceUnitCommitted(unit, recorded);
     return true;
+  }
+
+  /** The unit of a cancelled load test counts with what it measured. False if its summary cannot be stored now. */
+  #onMeasuredEnd(assignment: ActiveAssignment, report: UnitReport, recorded: () => void): boolean {
+    const { unit } = assignment;
+    const { job } = unit.workflow;
+    const { commits, jobs } = this.#state;
+    const stop = (end: UnitResult | undefined): void => {
+      if (end !== undefined) this.#keepMeasured(unit, end, report);
+      this.assignmentStopped(assignment);
+      commits.onceJobCommitted(job, recorded);
+    };
+    const end = measuredResult(report);
+    const bytes = outOfLineSize(end.summary);
+    if (unit.state === 'storing' || (bytes > 0 && this.#storingBytes + bytes > storingBytesMax)) return false;
+    if (bytes === 0) stop(end);
+    // Without room for the summary the unit counts as one that did not report.
+    else if (!jobs.reserveOutOfLine(job, bytes)) stop(undefined);
+    else {
+      unit.state = 'storing';
+      this.#storingBytes += bytes;
+      this.#store(unit, { summary: end.summary, output: undefined, failures: undefined }, () => {
+        this.#storingBytes -= bytes;
+        if (unit.state !== 'storing') return recorded();
+        stop({ ...end, summary: undefined });
+      });
+    }
+    return true;
+  }
+
+  #keepMeasured(unit: ManagedUnit, end: UnitResult, { summary }: UnitReport): void {
+    unit.state = 'cancelled';
+    unit.end = end;
+    const { watched } = unit.workflow;
+    if (watched !== undefined) mergeEncodedCounts(watched, summary);
   }
 
   #onNotCompleted(assignment: ActiveAssignment, { status, code, message = '' }: UnitReport): void {
@@ -283,8 +322,12 @@ export class WorkerReports {
     const { commits } = this.#state;
     unit.liveProgress = undefined;
     if (isTerminalStatus(job.status) || job.status === 'CANCELLING' || isWorkflowEnded(workflow) || isBroken(unit)) {
-      // Too late to count.
       attempt.outcome = 'cancelled';
+      // Too late to count, but in a cancelled load test.
+      if (countsWhenCancelled(unit)) {
+        this.#keepMeasured(unit, end, report);
+        commits.markUnit(unit);
+      }
       unit.state = 'cancelled';
       commits.onceJobCommitted(job, recorded);
       return this.#lifecycle.afterUnitStopped(workflow);
@@ -346,17 +389,4 @@ function isSame({ attempt }: ActiveAssignment, report: UnitReport): boolean {
 
 function isBroken({ workflow, phase }: ManagedUnit): boolean {
   return phase !== 'finish' && (workflow.errorCode !== undefined || workflow.foundUnit !== undefined);
-}
-
-function unitText({ number, phase, workflow }: ManagedUnit): string {
-  const isPart = phase === 'work' || phase === 'whole';
-  return `${isPart ? `unit ${number}` : `the ${phase}`} of ${workflow.facts.name}`;
-}
-
-function retryText({ workflow }: ManagedUnit, counted: number): string {
-  return counted > workflow.facts.maxRetries ? 'is not retried' : 'is retried on another worker';
-}
-
-function itemsText({ workflow }: ManagedUnit): string {
-  return workflow.facts.load === undefined ? 'items' : 'iterations';
 }

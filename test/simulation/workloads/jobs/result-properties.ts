@@ -13,7 +13,10 @@ type Unit = {
   readonly ended: Map<number, { readonly outcome: string; readonly totals: ItemCounts }>;
 };
 
-/** S23, S26: the totals of a job are the sums of the last attempts of its units. */
+/**
+ * S23, S26: the totals of a job are the sums of the last attempts of its units. A cancelled load test counts at most
+ * what they did until they were stopped: some workers may not report it.
+ */
 const totalsAreExact: Property = () => {
   const units = new Map<string, Map<string, Unit>>();
   const plans = new Map<string, JobPlan>();
@@ -33,8 +36,11 @@ const totalsAreExact: Property = () => {
       }
       if (event.kind === 'unitEnded')
         unitOf(event).ended.set(event.attempt, { outcome: event.outcome, totals: event.totals });
-      if (event.kind !== 'jobObserved' || !isDone(event.view.status)) return undefined;
+      if (event.kind !== 'jobObserved') return undefined;
       const { view } = event;
+      if (view.status === 'CANCELLED' && plans.get(view.job)?.kind === 'load')
+        return cancelledTotalsViolation(view, units.get(view.job) ?? new Map());
+      if (!isDone(view.status)) return undefined;
       return (
         lastAttemptsViolation(view) ?? totalsViolation(view, plans.get(view.job), units.get(view.job) ?? new Map())
       );
@@ -72,6 +78,19 @@ function totalsViolation(
   }
   if (sum.completed === totals.completed && sum.failed === totals.failed) return undefined;
   return `${job} counts ${totals.completed}/${totals.failed}, its units ${sum.completed}/${sum.failed}`;
+}
+
+function cancelledTotalsViolation({ job, totals }: ObservedJob, units: ReadonlyMap<string, Unit>): string | undefined {
+  let [completed, failed] = [0, 0];
+  for (const { attempt, ended } of units.values()) {
+    const last = ended.get(attempt);
+    // A killed runner reports what it counted last, and is not seen to end.
+    if (last === undefined) return undefined;
+    completed += last.totals.completed;
+    failed += last.totals.failed;
+  }
+  if (totals.completed <= completed && totals.failed <= failed) return undefined;
+  return `${job} counts ${totals.completed}/${totals.failed} when cancelled, its last attempts ${completed}/${failed}`;
 }
 
 /** S31: the result of a completed batch has every item once, in order. */
