@@ -29,7 +29,7 @@ import { drainLimits } from '../../src/placement/state/drain-record.ts';
 import { poolLimits } from '../../src/placement/operations/pool-spec.ts';
 import { rebalanceLimits } from '../../src/placement/balance/rebalancer.ts';
 import { noteCharactersMax } from '../../src/registration/registration-records.ts';
-import { keyspaceLimits } from '../../src/registry/keyspace/keyspace.ts';
+import { keyspaceLimits } from '../../src/registry/keyspace/keyspace-types.ts';
 import { registryBackupBytesMax } from '../../src/registry/replica/registry-backup.ts';
 import { jobLimitSections } from './job-limits.ts';
 import { type LimitSection, row } from './limit-row.ts';

@@ -30,6 +30,11 @@ export function compareEpochs(epoch: RegistryEpoch, own: RegistryEpoch): 'same' 
   return restores < ownRestores ? 'older' : 'newer';
 }
 
+/** The id of the group; empty before the first leader has chosen one. */
+export function groupIdOf(epoch: RegistryEpoch): string {
+  return partsOf(epoch)[0];
+}
+
 function partsOf(epoch: RegistryEpoch): readonly [group: string, restores: number] {
   const dot = epoch.lastIndexOf('.');
   return [epoch.slice(0, dot), Number(epoch.slice(dot + 1))];

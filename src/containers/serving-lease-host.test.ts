@@ -9,6 +9,9 @@ import { decodeMessage, encodeMessage } from '../messages/catalogue.ts';
 import { SimulatedWorld } from '../simulation/world/simulated-world.ts';
 import { ServingLeaseHost } from './serving-lease-host.ts';
 import { type ReceivedServingGrant, ServingLeaseRenewal, servingLeaseShares } from './serving-lease-renewal.ts';
+import { registryEpoch } from '../base/registry-epoch.ts';
+
+const epoch = registryEpoch('aaaaaaaaaaaaaaaa', 0);
 
 const leaseMs = 5_000;
 const regrantMs = leaseMs * 1.1;
@@ -272,7 +275,7 @@ describe('the serving lease', () => {
 
   test('does not hold before the table has applied the reassignments of the meantime', () => {
     const harness = new LeaseHarness('taken');
-    harness.lease.tableApplied(7);
+    harness.lease.tableApplied(7, epoch);
     harness.run(10_000);
     harness.world.cut('w', 'm1');
     harness.run(2 * leaseMs);
@@ -280,9 +283,9 @@ describe('the serving lease', () => {
     harness.world.mend('w', 'm1');
     harness.run(2 * leaseMs);
     assert.equal(harness.lease.holds(), false);
-    harness.lease.tableApplied(11);
+    harness.lease.tableApplied(11, epoch);
     assert.equal(harness.lease.holds(), false);
-    harness.lease.tableApplied(12);
+    harness.lease.tableApplied(12, epoch);
     assert.equal(harness.lease.holds(), true);
     assert.deepEqual(harness.notified, [true, false, true]);
     harness.run(2 * leaseMs, () => assert.equal(harness.lease.holds(), true));
@@ -365,7 +368,7 @@ describe('the serving lease', () => {
     );
     lease.start();
     assert.equal(lease.holds(), true);
-    assert.deepEqual(seen, [[idOf(0), 3, 0]]);
+    assert.deepEqual(seen, [[idOf(0), 3, { revision: 0, epoch: undefined }]]);
     harness.world.advance(20_000);
     assert.equal(lease.holds(), true);
     lease.stop();

@@ -8,6 +8,7 @@ import type { NodeId } from '../base/ids.ts';
 import { Loop, noStore } from '../base/runtime/loop.ts';
 import type { Cancel, Clock, Peer, Streams } from '../base/ports.ts';
 import type { Random } from '../base/random.ts';
+import type { RegistryEpoch } from '../base/registry.ts';
 import { type Message, encodeMessage, tryDecodeMessage } from '../messages/catalogue.ts';
 import type { ServingLease } from './contract.ts';
 import {
@@ -18,6 +19,13 @@ import {
   type ServingLeaseTimer,
   ServingLeaseRenewal,
 } from './serving-lease-renewal.ts';
+
+/** `epoch`: of the revision; undefined while the address table of the node is not loaded. */
+export type GrantServingLease = (
+  node: NodeId,
+  generation: number,
+  seen: { readonly revision: number; readonly epoch: RegistryEpoch | undefined },
+) => Outcome<ReceivedServingGrant>;
 
 export type ServingLeasePorts = {
   readonly clock: Clock;
@@ -30,7 +38,7 @@ export type ServingLeasePorts = {
   /** A manager has redirected the request to the leader. */
   readonly onLeaderNotice: (notice: Uint8Array) => void;
   /** Used instead of the network while this node leads. */
-  readonly grant: (node: NodeId, generation: number, revision: number) => Outcome<ReceivedServingGrant>;
+  readonly grant: GrantServingLease;
   readonly self: { readonly id: NodeId; readonly generation: number };
   readonly onHalt: (error: unknown) => void;
 };
@@ -74,8 +82,8 @@ export class ServingLeaseHost implements ServingLease {
   }
 
   /** The address table has applied all changes up to that revision. */
-  tableApplied(revision: number): void {
-    if (this.#phase !== 'stopped') this.#loop.feed({ kind: 'applied', revision });
+  tableApplied(revision: number, epoch: RegistryEpoch): void {
+    if (this.#phase !== 'stopped') this.#loop.feed({ kind: 'applied', revision, epoch });
   }
 
   holds(nowMs: number = this.#ports.clock.nowMs()): boolean {
@@ -104,7 +112,7 @@ export class ServingLeaseHost implements ServingLease {
 
   #request(id: number, timeoutMs: number): void {
     const { grant, streams, self } = this.#ports;
-    const { appliedRevision: revision } = this.#machine;
+    const { appliedRevision: revision, epoch } = this.#machine;
     this.#cancel();
     this.#cancel = notCancellable;
     const onReply = (reply: ServingLeaseReply): void => {
@@ -114,10 +122,10 @@ export class ServingLeaseHost implements ServingLease {
     const to = this.#nextManager();
     if (to === undefined) onReply({ kind: 'failed' });
     else if (to.id === self.id) {
-      const outcome = grant(self.id, self.generation, revision);
+      const outcome = grant(self.id, self.generation, { revision, epoch });
       onReply(outcome.ok ? { kind: 'granted', ...outcome.value } : refusalOf(outcome.error));
     } else {
-      const request = encodeMessage({ kind: 'renewServingLease', generation: self.generation, revision });
+      const request = encodeMessage({ kind: 'renewServingLease', generation: self.generation, revision, epoch });
       this.#cancel = streams.request(to, request, timeoutMs, (outcome) => {
         const reply = outcome.ok ? tryDecodeMessage(outcome.value) : undefined;
         onReply(outcome.ok ? replyOf(reply) : refusalOf(outcome.error));

@@ -12,6 +12,7 @@
  */
 import type { TimerExpired, Schedule, CancelTimer } from '../base/runtime/loop.ts';
 import type { Random } from '../base/random.ts';
+import type { RegistryEpoch } from '../base/registry.ts';
 
 export type ReceivedServingGrant = {
   readonly leaseMs: number;
@@ -34,7 +35,7 @@ export type ServingLeaseInput =
   | { readonly kind: 'start' }
   | { readonly kind: 'leaderChanged' }
   /** The address table has applied that revision. */
-  | { readonly kind: 'applied'; readonly revision: number }
+  | { readonly kind: 'applied'; readonly revision: number; readonly epoch: RegistryEpoch }
   | { readonly kind: 'replied'; readonly id: number; readonly reply: ServingLeaseReply }
   | TimerExpired<ServingLeaseTimer>;
 
@@ -58,6 +59,8 @@ export class ServingLeaseRenewal {
   #term = 0;
   #untilMs = -Infinity;
   #appliedRevision = 0;
+  /** Of `#appliedRevision`; undefined before the table is loaded. */
+  #epoch: RegistryEpoch | undefined;
   #revokedRevision = 0;
   #pending: { readonly id: number; readonly sentMs: number } | undefined;
   #nextId = 1;
@@ -73,6 +76,10 @@ export class ServingLeaseRenewal {
   /** The revision that the address table has applied. */
   get appliedRevision(): number {
     return this.#appliedRevision;
+  }
+
+  get epoch(): RegistryEpoch | undefined {
+    return this.#epoch;
   }
 
   holds(nowMs: number): boolean {
@@ -93,9 +100,24 @@ export class ServingLeaseRenewal {
     if (input.kind === 'replied') {
       // A reply to an earlier request adds nothing to the pending one.
       if (input.id === this.#pending?.id) this.#onReply(nowMs, this.#pending.sentMs, input.reply);
-    } else if (input.kind === 'applied') this.#appliedRevision = Math.max(this.#appliedRevision, input.revision);
+    } else if (input.kind === 'applied') this.#onApplied(input.revision, input.epoch);
     else if (input.kind !== 'expired') this.#request(nowMs);
     else if (input.timer.kind === 'request' && input.timer.id === this.#nextId) this.#request(nowMs);
+  }
+
+  /** Grants and revisions of another epoch say nothing about this one: the containers may have other owners now. */
+  #onApplied(revision: number, epoch: RegistryEpoch): void {
+    if (epoch === this.#epoch) {
+      this.#appliedRevision = Math.max(this.#appliedRevision, revision);
+      return;
+    }
+    const isFirst = this.#epoch === undefined;
+    this.#epoch = epoch;
+    this.#appliedRevision = revision;
+    if (isFirst) return;
+    this.#untilMs = -Infinity;
+    this.#revokedRevision = 0;
+    this.#pending = undefined;
   }
 
   #request(nowMs: number): void {

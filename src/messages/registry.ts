@@ -22,7 +22,7 @@ const changesMax = 100_000;
 
 export const leaseId = text(48) as FieldType<LeaseId>;
 /** The same in every reply. */
-const epoch = shortInternedText(64) as FieldType<RegistryEpoch>;
+export const epoch = shortInternedText(64) as FieldType<RegistryEpoch>;
 const bound = text(boundBytesMax);
 
 export const registryEntry = record('registryEntry', {

@@ -1,9 +1,10 @@
 /** How a worker renews its serving lease, without which it serves no container. Only the leader grants it. */
 import type { Role } from '../base/ports.ts';
-import { field } from './codec/compound.ts';
+import { field, optional } from './codec/compound.ts';
 import { message } from './codec/message.ts';
 import { u32, u53 } from './codec/numbers.ts';
 import { bytes } from './codec/strings.ts';
+import { epoch } from './registry.ts';
 
 const hintBytesMax = 128;
 const nodeRoles = ['gate', 'manager', 'worker'] as const satisfies readonly Role[];
@@ -13,11 +14,12 @@ const renewServingLease = message({
   tag: 130,
   carrier: 'stream',
   from: nodeRoles,
-  bytesMax: 64,
-  doc: 'Renews the serving lease of the sender. Answered by servingLeaseGranted, servingLeaseRedirect or an error: FENCED if a later generation of the sender is registered, NOT_LEADER if the receiver is not a manager, PRECONDITION if the sender must first apply registry changes about itself.',
+  bytesMax: 128,
+  doc: 'Renews the serving lease of the sender. Answered by servingLeaseGranted, servingLeaseRedirect or an error: FENCED if a later generation of the sender is registered or its table is of another group, NOT_LEADER if the receiver is not a manager, PRECONDITION if the sender must first apply registry changes about itself.',
   fields: {
     generation: field(1, u32, 'Generation of the sender.'),
     revision: field(2, u53, 'Registry revision of its address table.'),
+    epoch: field(3, optional(epoch), 'Epoch of that revision; absent before the table is loaded.'),
   },
 });
 

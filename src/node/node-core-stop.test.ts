@@ -63,6 +63,10 @@ class Cluster {
     );
     const { control, clock } = this.core('n1');
     assert.ok(control);
+    // Of two voters neither can be spared.
+    const voters = (): number =>
+      control.manager?.group.view().members.filter(({ standing }) => standing === 'voter').length ?? 0;
+    this.until('three voters', () => voters() === 3);
     new PoolOperations(control.registry, clock).create({ name: 'p', module: 'cell', containers }, () => {});
     this.until('a pool in service', () => this.isServed());
     const inSync = (): number =>

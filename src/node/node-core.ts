@@ -239,7 +239,7 @@ class Core implements NodeCore {
         embed: (digest) => {
           this.#tableDigest = digest;
         },
-        grant: (node, generation, revision) => control.grantServing(node, generation, revision),
+        grant: (node, generation, seen) => control.grantServing(node, generation, seen),
         registrationLease: () => control.registration.lease,
       },
       this.#options,

@@ -12,18 +12,22 @@ import { GroupFounder } from './server/group-founder.ts';
 
 const [groupA, groupB] = ['aaaaaaaaaaaaaaaa', 'bbbbbbbbbbbbbbbb'];
 
+function founderOf({ clock }: FakeConsensusGroup, group: FakeManager, groupId: string): GroupFounder {
+  return new GroupFounder({ clock, group, replica: group.replica, newGroupId: () => groupId });
+}
+
 /** A group of managers with a client on a node of its own. */
 class Scene {
   readonly group: FakeConsensusGroup;
   readonly client: RegistryClient;
+  readonly founders: readonly GroupFounder[];
 
   constructor(groupId: string, managers = 1) {
     this.group = new FakeConsensusGroup(managers);
-    const { clock } = this.group;
-    for (const manager of this.group.managers)
-      new GroupFounder({ clock, group: manager, replica: manager.replica, newGroupId: () => groupId });
+    this.founders = this.group.managers.map((manager) => founderOf(this.group, manager, groupId));
     const self = { id: nodeIdOf(99), generation: 1 };
     const send = this.group.sendAs(self);
+    const { clock } = this.group;
     const random = new Random('epochs');
     this.client = new RegistryClient({ clock, random, self, managers: () => this.group.peers, send });
     this.group.lead(this.leader);
@@ -107,7 +111,7 @@ describe('epochs of a registry', () => {
     const scene = new Scene(groupA);
     const other = new FakeConsensusGroup(1);
     const [manager] = other.managers as [FakeManager];
-    new GroupFounder({ clock: other.clock, group: manager, replica: manager.replica, newGroupId: () => groupA });
+    founderOf(other, manager, groupA);
     other.proposals = 'refused';
     other.lead(manager);
     other.run(200);

@@ -3,12 +3,13 @@
  * the revision of the first page and leaves out the changes that a later page already contains, so a listener never
  * sees a key at an older revision than before.
  */
+import { assert } from '../base/assert.ts';
 import type { Cancel, Clock } from '../base/ports.ts';
 import type { KeyRange, RegistryChange, RegistryEntry, RegistryEpoch, Registry } from '../base/registry.ts';
 
 export type InformerEvents = {
-  /** All entries at `revision` or later. A key that is not among them does not exist. */
-  loaded(entries: readonly RegistryEntry[], revision: number): void;
+  /** All entries at `revision` of that epoch, or later. A key that is not among them does not exist. */
+  loaded(entries: readonly RegistryEntry[], revision: number, epoch: RegistryEpoch): void;
   changed(changes: readonly RegistryChange[], revision: number): void;
 };
 
@@ -78,12 +79,13 @@ class Informer {
 
   #watch(entries: readonly RegistryEntry[]): void {
     const [first] = this.#pages;
-    const since = first?.revision ?? 0;
-    this.#events.loaded(entries, since);
+    assert(first !== undefined, 'a load has at least one page');
+    const { revision: since, epoch } = first;
+    this.#events.loaded(entries, since, epoch);
     if (this.#stopped) return;
     this.#cancel = this.#registry.watch(
       this.#range,
-      { revision: since + 1, epoch: first?.epoch },
+      { revision: since + 1, epoch },
       {
         changed: (changes, revision) => {
           if (!this.#stopped) this.#events.changed(this.#unseen(changes, revision), revision);

@@ -21,7 +21,7 @@ import type { RegistryMessage } from '../messages/registry.ts';
 import { type RegistryHarness, describeRegistry } from '../../test/simulation/conformance/registry.ts';
 import type { SimulatedPorts } from '../simulation/world/simulated-ports.ts';
 import { type NodeContext, SimulatedWorld } from '../simulation/world/simulated-world.ts';
-import type { KeyspaceLimits } from './keyspace/keyspace.ts';
+import type { KeyspaceLimits } from './keyspace/keyspace-types.ts';
 import { RegistryClient, sendToManagers } from './client/registry-client.ts';
 import { RegistryReplica } from './replica/registry-replica.ts';
 import { RegistryServer } from './server/registry-server.ts';

@@ -17,7 +17,8 @@ import {
   registryLimits,
 } from '../../src/base/registry.ts';
 import { validateLease, validateLimit, validateRange, validateWatchStart } from '../../src/base/registry-validation.ts';
-import { Keyspace, type KeyspaceLimits } from '../../src/registry/keyspace/keyspace.ts';
+import { Keyspace } from '../../src/registry/keyspace/keyspace.ts';
+import { type KeyspaceLimits } from '../../src/registry/keyspace/keyspace-types.ts';
 import { LeaseClock } from '../../src/registry/keyspace/lease-clock.ts';
 
 const defaultTimeoutMs = 5_000;

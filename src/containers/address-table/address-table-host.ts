@@ -5,9 +5,11 @@
  *   registry --> update --> WAL (append, sync) --> memory --> changed, watchers      a failing disk delays all after it
  */
 import { unreachable } from '../../base/assert.ts';
+import { type Done, type Outcome, type RemusterError, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Cancel, Clock, Files } from '../../base/ports.ts';
-import type { Registry, RegistryChange, RegistryEntry } from '../../base/registry.ts';
+import type { Registry, RegistryChange, RegistryEntry, RegistryEpoch } from '../../base/registry.ts';
+import { groupIdOf, registryEpoch } from '../../base/registry-epoch.ts';
 import { startInformer } from '../../registry/informer.ts';
 import { keyRanges } from '../../registry/cluster-keys.ts';
 import type { AddressTable, ContainerChange, KnownPool } from '../contract.ts';
@@ -29,6 +31,8 @@ export type AddressTablePorts = {
   readonly self: { readonly id: NodeId };
   readonly emit: (event: AddressTableEvent) => void;
   readonly onHalt: (error: unknown) => void;
+  /** Ends with PRECONDITION if the state on this disk is of another group; absent on a node without replicas. */
+  readonly admitGroup?: (groupId: string, done: Done<void>) => void;
 };
 
 export type AddressTableListeners = {
@@ -36,13 +40,20 @@ export type AddressTableListeners = {
   changed(change: ContainerChange): void;
   /** The whole registry has been applied for the first time: from now on ownership is valid. */
   confirmed?(): void;
+  /** The registry is that of another group than the state on this disk: nothing here is valid. */
+  refused?(error: RemusterError): void;
   poolChanged?(pool: KnownPool, isGone: boolean): void;
   /** All changes up to that revision have been applied and reported. */
-  onRevisionApplied?(revision: number): void;
+  onRevisionApplied?(revision: number, epoch: RegistryEpoch): void;
 };
 
 type Batch =
-  | { readonly kind: 'loaded'; readonly entries: readonly RegistryEntry[]; readonly revision: number }
+  | {
+      readonly kind: 'loaded';
+      readonly entries: readonly RegistryEntry[];
+      readonly revision: number;
+      readonly epoch: RegistryEpoch;
+    }
   | { readonly kind: 'changed'; readonly changes: readonly RegistryChange[]; readonly revision: number };
 
 export type AddressTableOptions = {
@@ -51,6 +62,9 @@ export type AddressTableOptions = {
 };
 
 const defaults: AddressTableOptions = { queuedChangesMax: 100_000 };
+/** The managers of the own group may return. */
+const foreignRetryMs = 10_000;
+const diskRetryMs = 1_000;
 const tooManyChanges = 'too many changes arrived while the disk was busy';
 
 export class AddressTableHost implements AddressTable {
@@ -70,6 +84,10 @@ export class AddressTableHost implements AddressTable {
   #isConfirmed = false;
   #isRunning = true;
   #revision = 0;
+  /** Of `#revision`. */
+  #epoch = registryEpoch('', 0);
+  #admittedGroup: string | undefined;
+  #refusal: RemusterError | undefined;
   /** Pools whose containers arrived before the pool itself. */
   readonly #unknownPools = new Set<string>();
   /** Files in the directory at the start. */
@@ -107,6 +125,11 @@ export class AddressTableHost implements AddressTable {
 
   get isConfirmed(): boolean {
     return this.#isConfirmed;
+  }
+
+  /** Why the table does not follow the registry: it belongs to another group than the state on this disk. */
+  get refusal(): RemusterError | undefined {
+    return this.#refusal;
   }
 
   get version(): number {
@@ -190,11 +213,12 @@ export class AddressTableHost implements AddressTable {
     const { registry, clock } = this.#ports;
     this.#stopInformer();
     this.#stopInformer = startInformer(registry, clock, keyRanges.containers, {
-      loaded: (entries, revision) => {
+      loaded: (entries, revision, epoch) => {
+        if (groupIdOf(epoch) !== this.#admittedGroup) return this.#admit(groupIdOf(epoch));
         // The load includes all queued changes.
         this.#queue = [];
         this.#queuedChanges = 0;
-        this.#enqueue({ kind: 'loaded', entries, revision });
+        this.#enqueue({ kind: 'loaded', entries, revision, epoch });
       },
       changed: (changes, revision) => {
         this.#queuedChanges += changes.length;
@@ -202,6 +226,29 @@ export class AddressTableHost implements AddressTable {
         else this.#enqueue({ kind: 'changed', changes, revision });
       },
     });
+  }
+
+  /** Before anything of a group is believed: its registry does not know of state that another group agreed on. */
+  #admit(groupId: string): void {
+    const { admitGroup, clock, emit } = this.#ports;
+    this.#stopInformer();
+    const admitted = (outcome: Outcome<void>): void => {
+      if (!this.#isRunning) return;
+      if (outcome.ok) {
+        this.#admittedGroup = groupId;
+        this.#refusal = undefined;
+        return this.#startInformer();
+      }
+      const { code, message: reason } = outcome.error;
+      if (this.#refusal?.message !== reason) emit({ kind: 'table.refused', code, reason });
+      this.#refusal = outcome.error;
+      this.#isConfirmed = false;
+      this.#listeners.refused?.(outcome.error);
+      const retryMs = code === 'PRECONDITION' ? foreignRetryMs : diskRetryMs;
+      this.#stopInformer = clock.schedule(retryMs, () => this.#guard(() => this.#startInformer()));
+    };
+    if (admitGroup === undefined) admitted(success(undefined));
+    else admitGroup(groupId, admitted);
   }
 
   #dropQueue(): void {
@@ -226,14 +273,18 @@ export class AddressTableHost implements AddressTable {
       if (batch.kind === 'changed') update.changed(batch.changes, batch.revision);
       else update.loaded(batch.entries, batch.revision, !this.#isConfirmed);
     }
+    // A load drops what was queued before it, so it is the first batch.
+    const [first] = batches;
+    const epoch = first?.kind === 'loaded' ? first.epoch : this.#epoch;
     this.#isWriting = true;
     if (update.areNodeNumbersChanged) this.#wal.rewriteAll();
     this.#wal.write(walGroupOf(update, this.#memory, this.#ports.clock.wallMs()), () =>
-      this.#guard(() => this.#onWritten(update)),
+      this.#guard(() => this.#onWritten(update, epoch)),
     );
   }
 
-  #onWritten(update: TableUpdate): void {
+  #onWritten(update: TableUpdate, epoch: RegistryEpoch): void {
+    this.#epoch = epoch;
     for (const step of update.steps) if (this.#isRunning) this.#apply(step);
     this.#isWriting = false;
     if (!this.#isRunning) return;
@@ -257,7 +308,7 @@ export class AddressTableHost implements AddressTable {
         if (step.isRollback) this.#memory.rollBackTo(step.version);
         else this.#memory.setVersion(step.version);
         this.#revision = step.revision;
-        return this.#listeners.onRevisionApplied?.(step.revision);
+        return this.#listeners.onRevisionApplied?.(step.revision, this.#epoch);
       case 'loaded':
         return this.#applyLoaded();
       default:

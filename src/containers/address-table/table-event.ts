@@ -9,5 +9,10 @@ export type AddressTableEvent =
   /** The disk refuses writes: the table does not change, and the write is retried. Emitted once until it works. */
   | { readonly kind: 'table.log-failing'; readonly code: ErrorCode; readonly reason: string }
   | { readonly kind: 'table.log-works' }
+  /**
+   * PRECONDITION: the state on this disk is of another group. The table does not follow the registry, and this node
+   * serves no container.
+   */
+  | { readonly kind: 'table.refused'; readonly code: ErrorCode; readonly reason: string }
   /** The whole table is loaded again. */
   | { readonly kind: 'table.repairing'; readonly reason: string };

@@ -21,15 +21,16 @@ import type {
   Streams,
 } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
-import type { Leadership, LeaseId, Registry } from '../../base/registry.ts';
+import type { Leadership, LeaseId, Registry, RegistryEpoch } from '../../base/registry.ts';
 import { CallRouter } from '../../containers/calls/call-router.ts';
 import type { ContainerChange, HostedContainer } from '../../containers/contract.ts';
+import { admitGroup } from './replica-group.ts';
 import { ReplicaManager } from '../../containers/replication/replica-manager.ts';
 import { ContainerHost } from '../../containers/hosting/container-host.ts';
 import type { NodeInfo } from '../../containers/module.ts';
 import type { ModuleCatalog } from '../../containers/module-catalog.ts';
-import { ServingLeaseHost } from '../../containers/serving-lease-host.ts';
-import type { ReceivedServingGrant } from '../../containers/serving-lease-renewal.ts';
+import { type GrantServingLease, ServingLeaseHost } from '../../containers/serving-lease-host.ts';
+
 import { AddressTableHost } from '../../containers/address-table/address-table-host.ts';
 import type { CallMessageOf } from '../../messages/calls.ts';
 import { type Message, encodeMessage } from '../../messages/catalogue.ts';
@@ -65,7 +66,7 @@ export type ContainerServiceContext = {
   readonly onLeaderHint: (hint: Uint8Array) => void;
   /** Publishes the digest of the table as embedded state. */
   readonly embed: (digest: Uint8Array) => void;
-  readonly grant: (node: NodeId, generation: number, revision: number) => Outcome<ReceivedServingGrant>;
+  readonly grant: GrantServingLease;
   /** The lease of the registration of this node. */
   readonly registrationLease: () => LeaseId | undefined;
 };
@@ -149,7 +150,9 @@ export class ContainerService {
   awaitConfirmed(done: Done<void>): void {
     this.#awaitingConfirmation?.(failure('CANCELLED'));
     this.#awaitingConfirmation = done;
-    if (this.table.isConfirmed) this.#ports.clock.schedule(0, () => this.#finishAwaiting(success(undefined)));
+    const { isConfirmed, refusal } = this.table;
+    if (refusal !== undefined) this.#ports.clock.schedule(0, () => this.#finishAwaiting({ ok: false, error: refusal }));
+    else if (isConfirmed) this.#ports.clock.schedule(0, () => this.#finishAwaiting(success(undefined)));
   }
 
   /** The containers that this node owns or replicates. */
@@ -227,15 +230,21 @@ export class ContainerService {
   }
 
   #openTable(): AddressTableHost {
-    const { clock, files } = this.#ports;
+    const { clock, files, store } = this.#ports;
     const { registry, identity: self } = this.#context;
     return new AddressTableHost(
-      { registry, clock, files, self, emit: this.#emitter(''), onHalt: (error) => this.#reports.onHalt(error) },
+      {
+        ...{ registry, clock, files, self, emit: this.#emitter('') },
+        onHalt: (error) => this.#reports.onHalt(error),
+        admitGroup: (groupId, done) =>
+          store === undefined ? done(success(undefined)) : admitGroup(store, groupId, done),
+      },
       {
         changed: (change) => this.#onContainerChanged(change),
         confirmed: () => this.#onTableConfirmed(),
         poolChanged: (pool, isGone) => this.#worker?.manifests.poolChanged(pool, isGone),
-        onRevisionApplied: (revision) => this.#onRevisionApplied(revision),
+        refused: (error) => this.#finishAwaiting({ ok: false, error }),
+        onRevisionApplied: (revision, epoch) => this.#onRevisionApplied(revision, epoch),
       },
     );
   }
@@ -259,8 +268,8 @@ export class ContainerService {
     done?.(outcome);
   }
 
-  #onRevisionApplied(revision: number): void {
-    this.#worker?.lease.tableApplied(revision);
+  #onRevisionApplied(revision: number, epoch: RegistryEpoch): void {
+    this.#worker?.lease.tableApplied(revision, epoch);
     if (this.#digestIsDue) return;
     this.#digestIsDue = true;
     this.#ports.clock.schedule(digestIntervalMs, () => {

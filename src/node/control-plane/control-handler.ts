@@ -42,7 +42,7 @@ export function handleControlRequest(
     return true;
   }
   if (message.kind === 'renewServingLease') {
-    const granted = control.grantServing(from.id, from.generation, message.revision);
+    const granted = control.grantServing(from.id, from.generation, message);
     if (granted.ok) reply(success(encodeMessage({ kind: 'servingLeaseGranted', ...granted.value })));
     else if (granted.error.code !== 'NOT_LEADER' || manager === undefined) reply(granted);
     else reply(success(encodeMessage({ kind: 'servingLeaseRedirect', leaderHint: manager.leaderHint() })));

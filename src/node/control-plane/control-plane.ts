@@ -12,6 +12,7 @@ import type { Address, Cancel, Clock, Identity, Log, Peer, Store, Streams } from
 import type { Random } from '../../base/random.ts';
 import type { Leadership, LeadershipView, Registry } from '../../base/registry.ts';
 import type { ReceivedServingGrant } from '../../containers/serving-lease-renewal.ts';
+import type { GrantServingLease } from '../../containers/serving-lease-host.ts';
 import type { MemberView } from '../../membership/state/member-view.ts';
 import type { ConsensusMessage } from '../../messages/consensus.ts';
 import type { AssignerHost } from '../../placement/leader/assigner-host.ts';
@@ -159,9 +160,9 @@ export class ControlPlane {
   }
 
   /** Renews the serving lease of that generation of a node. Only the leader can. */
-  grantServing(node: NodeId, generation: number, revision: number): Outcome<ReceivedServingGrant> {
+  grantServing(...[node, generation, seen]: Parameters<GrantServingLease>): Outcome<ReceivedServingGrant> {
     const outcome =
-      this.placer?.grantServingLease(node, generation, revision) ??
+      this.placer?.grantServingLease(node, generation, seen) ??
       failure('NOT_LEADER', 'this node is not a manager', 'no');
     if (!outcome.ok) return outcome;
     const { leaseMs, term, revision: revokedRevision } = outcome.value;

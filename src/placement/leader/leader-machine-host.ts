@@ -12,6 +12,7 @@ import type {
   Registry,
   RegistryChange,
   RegistryEntry,
+  RegistryEpoch,
   RegistryTransaction,
   TransactionResult,
 } from '../../base/registry.ts';
@@ -21,7 +22,12 @@ import { startInformer } from '../../registry/informer.ts';
 export type LeaderInput =
   | { readonly kind: 'elected'; readonly fence: Fence }
   | { readonly kind: 'lost' }
-  | { readonly kind: 'loaded'; readonly entries: readonly RegistryEntry[]; readonly revision: number }
+  | {
+      readonly kind: 'loaded';
+      readonly entries: readonly RegistryEntry[];
+      readonly revision: number;
+      readonly epoch: RegistryEpoch;
+    }
   | { readonly kind: 'changed'; readonly changes: readonly RegistryChange[]; readonly revision: number }
   | { readonly kind: 'transacted'; readonly id: number; readonly outcome: Outcome<TransactionResult> }
   | TimerExpired<'wake'>;
@@ -125,7 +131,7 @@ export class LeaderMachineHost<Request, Result, Event> {
   #watchCluster(): void {
     this.#unwatchCluster();
     this.#unwatchCluster = startInformer(this.#ports.registry, this.#ports.clock, keyRanges.cluster, {
-      loaded: (entries, revision) => this.#loop.feed({ kind: 'loaded', entries, revision }),
+      loaded: (entries, revision, epoch) => this.#loop.feed({ kind: 'loaded', entries, revision, epoch }),
       changed: (changes, revision) => this.#loop.feed({ kind: 'changed', changes, revision }),
     });
   }

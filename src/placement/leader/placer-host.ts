@@ -3,7 +3,7 @@ import { type Done, type Outcome, failure } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import { LeaderMachineHost, type LeaderPorts } from './leader-machine-host.ts';
 import type { PlacementView } from '../state/placement-view.ts';
-import type { ServingLeaseGrant } from '../state/serving-leases.ts';
+import type { ServingLeaseGrant, ServingLeaseRequest } from '../state/serving-leases.ts';
 import { type PlacerRequest, Placer, type PlacerPhase } from './placer.ts';
 import { type PlacerEvent, type PlacerOptions, placerDefaults } from './placer-types.ts';
 import type { ContainerMove } from '../state/container-records.ts';
@@ -36,17 +36,17 @@ export class PlacerHost {
 
   /**
    * Grants or renews the serving lease of a node instance. NOT_LEADER: another node may grant it. FENCED: a later
-   * generation is known, or the process of this one has ended. PRECONDITION: the address table of the node, which has
-   * reached `seenRevision`, does not show the latest decisions about the node.
+   * generation is known, the process of this one has ended, or the node follows the registry of another group.
+   * PRECONDITION: the address table of the node, which has reached `seen`, does not show the latest decisions about it.
    */
   grantServingLease(
     node: NodeId,
     generation: number,
-    seenRevision = Infinity,
+    seen: ServingLeaseRequest['seen'] = { revision: Infinity, epoch: undefined },
   ): Outcome<ServingLeaseGrant & { readonly term: number }> {
     const { leadership, clock } = this.#ports;
     if (!leadership.isLeading()) return failure('NOT_LEADER', 'only the leader grants the serving lease', 'no');
-    const outcome = this.#machine.grantServingLease(clock.nowMs(), { node, generation, seenRevision });
+    const outcome = this.#machine.grantServingLease(clock.nowMs(), { node, generation, seen });
     if (!outcome.ok) return outcome;
     this.#host.feed({ kind: 'leaseRenewed', node });
     return { ok: true, value: { ...outcome.value, term: leadership.view().term } };

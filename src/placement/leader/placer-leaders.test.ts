@@ -100,7 +100,7 @@ describe('a change of leader', () => {
     const placer = new Placer(placerDefaults, () => undefined);
     const fence = fenceOf(2, 1);
     placer.step(0, { kind: 'elected', fence });
-    const [claim] = placer.step(1, { kind: 'loaded', entries: [], revision: 10 });
+    const [claim] = placer.step(1, { kind: 'loaded', entries: [], revision: 10, epoch: registryEpoch('', 0) });
     assert.ok(claim?.kind === 'transact');
     const outcome = success({ succeeded: true, epoch: registryEpoch('', 0), revision: 12, results: [] });
     assert.deepEqual(placer.step(2, { kind: 'transacted', id: claim.id, outcome }), []);

@@ -95,7 +95,9 @@ describe('a pool', () => {
     assert.deepEqual(cluster.eventsOf('pool.deleted'), ['pool.deleted p']);
     const [a, b] = [cluster.node('a'), cluster.node('b')];
     const { revision } = cluster.registry.keyspace;
-    const isGranted = [revision - 1, revision].map((seen) => a.placer?.grantServingLease(b.id, b.generation, seen).ok);
+    const isGranted = [revision - 1, revision].map(
+      (seen) => a.placer?.grantServingLease(b.id, b.generation, { revision: seen, epoch: undefined }).ok,
+    );
     assert.deepEqual(isGranted, [false, true], 'no node keeps serving before it has seen the deletion');
     cluster.create('p', { containers: 8, copies: 1 });
     cluster.settle(1);

@@ -13,6 +13,7 @@ import { type Fence, parseFence } from '../../base/fence.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Schedule } from '../../base/runtime/loop.ts';
 import type { TransactionResult } from '../../base/registry.ts';
+import { registryEpoch } from '../../base/registry-epoch.ts';
 import type { LeaderEffect, LeaderInput } from './leader-machine-host.ts';
 import { ReconcileQueue } from './reconcile-queue.ts';
 import { planContainer } from '../plans/container-plan.ts';
@@ -61,6 +62,8 @@ export class Placer {
   #fence = 0n as Fence;
   #fenceBytes = new Uint8Array();
   #view: PlacementView | undefined;
+  /** Of the registry that the view was loaded from. */
+  #epoch = registryEpoch('', 0);
   #claimId: number | undefined;
   #claimedRevision: number | undefined;
   /** Consecutive refusals by task name, for the backoff. */
@@ -94,7 +97,7 @@ export class Placer {
 
   /** Decides at once; after a grant the caller feeds `leaseRenewed`. */
   grantServingLease(nowMs: number, request: ServingLeaseRequest): Outcome<ServingLeaseGrant> {
-    if (this.#phase === 'leading') return this.#leases.grant(nowMs, request);
+    if (this.#phase === 'leading') return this.#leases.grant(nowMs, request, this.#epoch);
     return failure('NOT_LEADER', 'this node does not place containers', 'no');
   }
 
@@ -119,6 +122,7 @@ export class Placer {
       case 'lost':
         return this.#stepDown('follower');
       case 'loaded':
+        this.#epoch = input.epoch;
         this.#view = PlacementView.from(input.entries, input.revision, nowMs, this.#view);
         return this.#onViewChanged(nowMs, this.#view);
       case 'changed':

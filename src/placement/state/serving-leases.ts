@@ -12,6 +12,8 @@
  * known, the node gets no lease. Afterwards it gets one only when its address table shows the takeover. So a node with
  * a valid lease knows which containers it has lost, and a node that cannot learn it expires.
  */
+import type { RegistryEpoch } from '../../base/registry.ts';
+import { compareEpochs } from '../../base/registry-epoch.ts';
 import { type Outcome, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 
@@ -19,7 +21,12 @@ export type ServingLeaseStatus = 'valid' | 'uncertain' | 'expired';
 type Renewal = 'granted' | 'superseded' | 'blocked' | 'behind' | 'full';
 
 /** A node instance, and the revision that its address table has reached. */
-export type ServingLeaseRequest = { readonly node: NodeId; readonly generation: number; readonly seenRevision: number };
+export type ServingLeaseRequest = {
+  readonly node: NodeId;
+  readonly generation: number;
+  /** How far the address table of the node is; no epoch before the table is loaded. */
+  readonly seen: { readonly revision: number; readonly epoch: RegistryEpoch | undefined };
+};
 
 /** `revision`: the address table of the node has to reach it before the node serves under this lease. */
 export type ServingLeaseGrant = { readonly leaseMs: number; readonly revision: number };
@@ -67,9 +74,18 @@ export class ServingLeases {
     this.#requiredRevision = 0;
   }
 
-  /** Renews the lease and returns it, or an error code for the node. */
-  grant(nowMs: number, { node, generation, seenRevision }: ServingLeaseRequest): Outcome<ServingLeaseGrant> {
-    switch (this.renew(nowMs, node, generation, seenRevision)) {
+  /** Renews the lease and returns it, or an error code for the node. `own` is the epoch of the leader's view. */
+  grant(
+    nowMs: number,
+    { node, generation, seen }: ServingLeaseRequest,
+    own: RegistryEpoch,
+  ): Outcome<ServingLeaseGrant> {
+    const order = seen.epoch === undefined ? 'same' : compareEpochs(seen.epoch, own);
+    if (order === 'foreign')
+      return failure('FENCED', `the node follows the registry ${seen.epoch}, and this one is ${own}`, 'no');
+    if (order !== 'same')
+      return failure('PRECONDITION', `the registry was restored: the node has seen ${seen.epoch}`, 'no');
+    switch (this.renew(nowMs, node, generation, seen.revision)) {
       case 'superseded':
         return failure('FENCED', `generation ${generation} of the node is known to have ended`, 'no');
       case 'blocked':

@@ -19,32 +19,16 @@ import {
 } from '../../base/registry.ts';
 import { registryEpoch } from '../../base/registry-epoch.ts';
 import { utf8SortKey, validateTransaction, validateTtl, utf8Length } from '../../base/registry-validation.ts';
+import { ChangeHistory, type ChangeHistoryPage } from './change-history.ts';
 import {
-  ChangeHistory,
-  type ChangeHistoryLimits,
-  type ChangeHistoryPage,
-  type RevisionChanges,
-} from './change-history.ts';
+  type GrantedLease,
+  type KeyspaceItems,
+  type KeyspaceLimits,
+  type KeyspaceNumbers,
+  type KeyspaceSnapshot,
+  keyspaceLimits,
+} from './keyspace-types.ts';
 import { OrderedMap } from '../../base/collections/ordered-map.ts';
-
-export type KeyspaceLimits = ChangeHistoryLimits & {
-  /** Keys, values, and `entryBytes` per entry. */
-  readonly totalBytesMax: number;
-  readonly leasesMax: number;
-  /** Keys that one transaction or the end of one lease may change: a watcher gets them in one message. */
-  readonly changesMax: number;
-  /** Bytes of one reply: a range that would exceed it ends early, with `more`. */
-  readonly replyBytesMax: number;
-};
-
-export const keyspaceLimits: KeyspaceLimits = {
-  totalBytesMax: 104_857_600,
-  leasesMax: 100_000,
-  changesMax: 8_192,
-  replyBytesMax: 3_145_728,
-  historyChangesMax: 100_000,
-  historyBytesMax: 16_777_216,
-};
 
 /**
  * The latest changes that a snapshot holds. A watch that is further behind must list again; the whole history would be
@@ -54,26 +38,6 @@ const snapshotChangesMax = 10_000;
 
 /** The size of an entry besides its key and value, about that in a snapshot. */
 const entryBytes = 32;
-
-export type GrantedLease = { readonly lease: LeaseId; readonly ttlMs: number };
-
-/** A whole key space, for snapshots and backups. Later changes of the key space do not affect it. */
-export type KeyspaceSnapshot = KeyspaceNumbers & KeyspaceItems;
-
-export type KeyspaceNumbers = {
-  /** With `restores` the epoch. */
-  readonly groupId: string;
-  readonly restores: number;
-  readonly revision: number;
-  readonly lastLease: number;
-};
-
-/** Each list is in order and can be iterated once. */
-type KeyspaceItems = {
-  readonly leases: readonly GrantedLease[];
-  readonly entries: Iterable<RegistryEntry>;
-  readonly history: Iterable<RevisionChanges>;
-};
 
 type Lease = { readonly ttlMs: number; readonly keys: Set<string> };
 

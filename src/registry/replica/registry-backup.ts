@@ -14,7 +14,7 @@ import {
   registryRestorePartBytesMax,
 } from '../../messages/registry-log.ts';
 import { concatBytes, registrySnapshotParts, readRegistrySnapshot } from './registry-snapshot.ts';
-import type { KeyspaceSnapshot } from '../keyspace/keyspace.ts';
+import type { KeyspaceSnapshot } from '../keyspace/keyspace-types.ts';
 import type { RegistryReplica } from './registry-replica.ts';
 import { type RegistryWriteResult, errorOfRefusal } from '../registry-messages.ts';
 

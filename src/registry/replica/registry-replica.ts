@@ -9,7 +9,8 @@ import type { AppliedEntry, StateMachine, SnapshotRestore } from '../../consensu
 import { type RegistryCommand, registryCommandCodec } from '../../messages/registry-log.ts';
 import { StagedBackup } from './registry-backup.ts';
 import { RegistrySnapshotReader, registrySnapshotParts } from './registry-snapshot.ts';
-import { Keyspace, type KeyspaceLimits } from '../keyspace/keyspace.ts';
+import { Keyspace } from '../keyspace/keyspace.ts';
+import { type KeyspaceLimits } from '../keyspace/keyspace-types.ts';
 import { type RequestDedupLimits, RequestDedup } from './request-dedup.ts';
 import {
   type RegistryWriteResult,

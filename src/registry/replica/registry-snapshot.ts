@@ -12,7 +12,7 @@ import {
   registrySnapshotPartBytes,
   registrySnapshotPartBytesMax,
 } from '../../messages/registry-log.ts';
-import type { GrantedLease, KeyspaceNumbers, KeyspaceSnapshot } from '../keyspace/keyspace.ts';
+import type { GrantedLease, KeyspaceNumbers, KeyspaceSnapshot } from '../keyspace/keyspace-types.ts';
 import type { RevisionChanges } from '../keyspace/change-history.ts';
 import { revisionFromWire, revisionToWire } from '../registry-messages.ts';
 

@@ -221,7 +221,10 @@ export class PlacementTestNode {
     if (this.#untilMs - nowMs > 0.6 * placementLeaseMs) return;
     const { leader } = this.#cluster;
     if (leader === undefined || !leader.isUp || leader.isCut || leader.isPaused) return;
-    const outcome = leader.placer?.grantServingLease(this.id, this.generation, this.#seenRevision);
+    const outcome = leader.placer?.grantServingLease(this.id, this.generation, {
+      revision: this.#seenRevision,
+      epoch: undefined,
+    });
     if (outcome?.ok !== true) return;
     this.#untilMs = nowMs + 0.8 * outcome.value.leaseMs;
     this.#requiredRevision = outcome.value.revision;

@@ -8,6 +8,7 @@ import type { PoolRequest } from '../../../src/placement/operations/pool-spec.ts
 import type { ContainerView, PoolDetails } from '../../../src/placement/operations/pool-views.ts';
 import { type Agent, awaitBindable, ProcessLab, fetchMembers, type ChildProgram } from './process-lab.ts';
 import {
+  awaitVoters,
   awaitCommonLeader,
   httpCall,
   get,
@@ -52,6 +53,9 @@ export class PoolCluster {
       await Promise.all(some.map(([name, own]) => cluster.add(name, ['--roles', own])));
     }
     await cluster.awaitReady();
+    // While there are two voters, the loss of one of them stops the group.
+    const managers = Object.entries(nodes).flatMap(([name, own]) => (own.includes('manager') ? [name] : []));
+    if (managers.length === 3) await awaitVoters(cluster.get(first), managers);
     return cluster;
   }
 

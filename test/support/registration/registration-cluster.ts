@@ -10,7 +10,7 @@ import { Random } from '../../../src/base/random.ts';
 import type { Registry } from '../../../src/base/registry.ts';
 import { Timeline } from '../../../src/simulation/engine/timeline.ts';
 import { clusterKey, keyRanges } from '../../../src/registry/cluster-keys.ts';
-import type { KeyspaceLimits } from '../../../src/registry/keyspace/keyspace.ts';
+import type { KeyspaceLimits } from '../../../src/registry/keyspace/keyspace-types.ts';
 import { FakeLeadershipGroup } from '../../fakes/fake-leadership-group.ts';
 import { type FakeRegistry, fakeRegistry } from '../../fakes/fake-registry.ts';
 import { ExpiryWorkerHost } from '../../../src/registration/expiry-worker-host.ts';
