@@ -1,5 +1,5 @@
 /**
- * Clean folders contain no retired word. The rule is first shown planted violations, then the real files; it reports
+ * No file contains a retired word. The rule is first shown planted violations, then the real files; it reports
  * how many files it looked at and fails on none.
  */
 import assert from 'node:assert/strict';
@@ -8,12 +8,12 @@ import { join, resolve } from 'node:path';
 import { describe, it } from 'node:test';
 
 import type { Source } from '../support/rules/dependencies.ts';
-import { cleanPaths, retiredWords, retiredWordsIn } from '../support/rules/retired-words.ts';
+import { checkedPaths, retiredWords, retiredWordsIn } from '../support/rules/retired-words.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const textFiles = '**/*.{ts,tsx,js,mjs,cjs,md,txt,json,html,css,c}';
 
-/** The text files of one entry of `cleanPaths`: a folder, a file or a pattern of files. */
+/** The text files of one entry of `checkedPaths`: a folder, a file or a pattern of files. */
 function filesOf(entry: string): readonly Source[] {
   const isFolder = statSync(join(root, entry), { throwIfNoEntry: false })?.isDirectory() === true;
   const paths = globSync(isFolder ? `${entry}/${textFiles}` : entry, { cwd: root });
@@ -49,8 +49,8 @@ describe('the check of retired words', () => {
     assert.deepEqual(retiredWordsIn({ path: 'docs/a.md', text: 'renewed, deafening, DEARLY, isPretender' }), []);
   });
 
-  it('finds no retired word in the clean folders', (context) => {
-    const files = cleanPaths.flatMap((entry) => {
+  it('finds no retired word in the project', (context) => {
+    const files = checkedPaths.flatMap((entry) => {
       const found = filesOf(entry);
       assert.ok(found.length > 0, `looked at no file of ${entry}`);
       return found;
