@@ -120,6 +120,38 @@ describe('L4 and #617: every call ends within 31 s, whatever its route', () => {
     assert.equal(call.code, 'NETWORK_TIMEOUT');
   });
 
+  test('with a retry limit of 0 a call is sent once, and gets its reply', () => {
+    const harness = new CallHarness(names, 3);
+    harness.replyMs = 40_000;
+    const remote = harness.call('a', { route: { id: 1 }, retryTimeoutMs: 0 });
+    const local = harness.call('a', { route: { id: 0 }, retryTimeoutMs: 0 });
+    harness.advance(60_000);
+    assert.deepEqual([remote.code, local.code, harness.sentCount()], ['ok', 'ok', 1]);
+  });
+
+  test('with a retry limit of 0 a refusal is the result of the call', () => {
+    const harness = new CallHarness(names, 3);
+    harness.node('b').refusalCode = 'PLUGGED';
+    const refused = harness.call('a', { route: { id: 1 }, retryTimeoutMs: 0 });
+    harness.kill('c');
+    const unreachable = harness.call('a', { route: { id: 2 }, retryTimeoutMs: 0 });
+    harness.setOwner(0, undefined);
+    const ownerless = harness.call('a', { route: { id: 0 }, retryTimeoutMs: 0 });
+    harness.advance(10);
+    assert.deepEqual([refused.code, unreachable.code, ownerless.code], ['PLUGGED', 'UNREACHABLE', 'UNREACHABLE']);
+    assert.equal(harness.sentCount(), 2);
+  });
+
+  test('with a retry limit of 0 a call without a reply ends at its deadline', () => {
+    const harness = new CallHarness(names, 3);
+    harness.node('b').isFrozen = true;
+    const call = harness.call('a', { route: { id: 1 }, retryTimeoutMs: 0, timeoutMs: 5_000 });
+    harness.advance(4_900);
+    assert.equal(call.isOver, false);
+    harness.advance(200);
+    assert.deepEqual([call.code, harness.sentCount()], ['DEADLINE', 1]);
+  });
+
   test('calls beyond the maximum are refused before anything runs', () => {
     const harness = new CallHarness(names, 3, { callsMax: 2 });
     harness.node('b').isFrozen = true;

@@ -1,6 +1,7 @@
 /**
  * How long one call is retried, with which backoff, and after which errors. Two limits: the deadline of the call, and
- * the time since an owner last confirmed that it has the call. Reads no clock.
+ * the time since an owner last confirmed that it has the call. With a retry timeout of 0 the call is sent once, and only
+ * its deadline limits it. Reads no clock.
  */
 import { type ErrorCode, type RemusterError, withPossibleEffect } from '../../base/errors.ts';
 import type { Random } from '../../base/random.ts';
@@ -16,6 +17,7 @@ const probeFloorMs = 50;
 export class CallRetryBudget {
   readonly #deadlineMs: number;
   readonly #retryTimeoutMs: number;
+  readonly mayRetry: boolean;
   /** Early enough that an owner can confirm the call before the retry limit. */
   readonly probeAfterMs: number;
   #ownerSeenMs: number;
@@ -24,9 +26,10 @@ export class CallRetryBudget {
 
   constructor(nowMs: number, timeoutMs: number, retryTimeoutMs: number, probeAfterMs: number) {
     this.#deadlineMs = nowMs + timeoutMs;
-    this.#retryTimeoutMs = retryTimeoutMs;
+    this.#retryTimeoutMs = retryTimeoutMs === 0 ? Infinity : retryTimeoutMs;
+    this.mayRetry = retryTimeoutMs > 0;
     this.#ownerSeenMs = nowMs;
-    this.probeAfterMs = Math.min(probeAfterMs, Math.max(probeFloorMs, retryTimeoutMs / 3));
+    this.probeAfterMs = Math.min(probeAfterMs, Math.max(probeFloorMs, this.#retryTimeoutMs / 3));
   }
 
   /** When the budget is exhausted unless an owner confirms the call. */

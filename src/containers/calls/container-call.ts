@@ -163,10 +163,10 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
     const owner = this.#owner();
     this.#attemptNumber += 1;
     this.#calledOwner = owner;
-    if (owner === undefined) return this.#backOff(`container ${container} has no owner`);
+    if (owner === undefined) return this.#onNotSent(`container ${container} has no owner`);
     if (owner === ports.self.id) return this.#callLocally(nowMs);
     const address = ports.addressOf(owner, nowMs);
-    if (address === undefined) return this.#backOff(`the address of its owner ${owner} is unknown`);
+    if (address === undefined) return this.#onNotSent(`the address of its owner ${owner} is unknown`);
     this.#send(address, nowMs);
   }
 
@@ -182,7 +182,7 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
   #callLocally(nowMs: number): void {
     const { ports } = this.#context;
     const { hosting } = ports;
-    if (hosting === undefined) return this.#backOff('the table names this node as owner, and it hosts no containers');
+    if (hosting === undefined) return this.#onNotSent('the table names this node as owner, and it hosts no containers');
     const number = this.#attemptNumber;
     this.#phase = 'local';
     const { pool, container } = this;
@@ -261,7 +261,7 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
     table.addOwnerHint(pool, container, owner, version);
     this.#isAddingHint = false;
     if (this.#budget.mayFollowHint()) this.#attempt();
-    else this.#backOff(message);
+    else this.#onNotSent(message);
   }
 
   #onAttemptFailed(number: number, error: RemusterError): void {
@@ -272,8 +272,14 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
     const { clock } = this.#context.ports;
     const isOwnDeadline = code === 'DEADLINE' && this.#phase === 'sent';
     if (isOwnDeadline) return this.#timeOut(this.#budget.exhausted(clock.nowMs()) ?? 'DEADLINE');
-    if (isRetryableCallError(code)) return this.#backOff(`${code}: ${message}`);
+    if (isRetryableCallError(code) && this.#budget.mayRetry) return this.#backOff(`${code}: ${message}`);
     this.#finish({ ok: false, error: wasUncertain ? afterUncertainAttempt(error) : error });
+  }
+
+  /** This attempt had no effect. */
+  #onNotSent(reason: string): void {
+    if (this.#budget.mayRetry) return this.#backOff(reason);
+    this.#finish(failure('UNREACHABLE', `${reason}, and the call is not retried`, this.#stateChangedSoFar));
   }
 
   #backOff(reason: string): void {
@@ -309,7 +315,7 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
     const isSent = this.#phase === 'sent';
     if (isSent) this.#cancel();
     if (this.#budget.mayFollowHint()) this.#attempt();
-    else if (isSent) this.#backOff('the owner changes too often');
+    else if (isSent) this.#onNotSent('the owner changes too often');
   }
 
   #onNoReply(nowMs: number): void {
@@ -344,14 +350,14 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
 
   #onCallStatus(status: CallMessageOf<'queryCallStatusReply'>['status']): void {
     const nowMs = this.#context.ports.clock.nowMs();
-    if (status === 'unknown') {
+    if (status === 'unknown' && this.#budget.mayRetry) {
       // The reply of this attempt may still arrive, and then counts; only the attempt before it is cancelled.
       this.#cancelEarlier();
       this.#cancelEarlier = this.#cancel;
       return this.#attempt();
     }
     this.#lastReplyMs = nowMs;
-    this.#budget.ownerHasCall(nowMs);
+    if (status !== 'unknown') this.#budget.ownerHasCall(nowMs);
     this.#wakeAt(Math.min(this.#budget.expiresAtMs, nowMs + this.#budget.probeAfterMs));
   }
 
