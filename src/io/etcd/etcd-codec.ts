@@ -99,7 +99,7 @@ export function headerOf(body: Readonly<Record<string, unknown>>): {
   return { epoch: registryEpoch(group, 0), revision: headerRevision(body) };
 }
 
-export function headerRevision(body: Readonly<Record<string, unknown>>): number {
+function headerRevision(body: Readonly<Record<string, unknown>>): number {
   return wireNumber((body['header'] as { revision?: unknown } | undefined)?.revision);
 }
 
