@@ -177,6 +177,7 @@ function badArgument(message: string): RemusterError {
   return new RemusterError('BAD_ARGUMENT', message);
 }
 
+/** No registry executes such a request, not even a resent one. */
 function tooLarge(message: string): RemusterError {
-  return new RemusterError('TOO_LARGE', message);
+  return new RemusterError('TOO_LARGE', message, 'no');
 }

@@ -3,7 +3,7 @@
  * no attempt can have had an effect. Decision 18 compares it with the package etcd3, which has 37 dependencies and no
  * release for two years, and leaves a write of unknown outcome to the caller.
  */
-import { type ErrorCode, RemusterError } from '../../base/errors.ts';
+import { type ErrorCode, RemusterError, withPossibleEffect } from '../../base/errors.ts';
 import type { Cancel } from '../../base/ports.ts';
 import { EtcdHttp, type EtcdHeaders, type EtcdStreamEvents } from './etcd-http.ts';
 import { type EtcdLimits, type EtcdOptions, etcdLimits, etcdTimeoutMsMax } from './etcd-options.ts';
@@ -85,7 +85,8 @@ export class EtcdClient {
         call.deadlineMs,
       );
       if (outcome.kind === 'value') return { ...outcome, uncertain: state.uncertain };
-      if (outcome.kind === 'refused' && !(state.uncertain && isInconclusive(outcome.error))) return outcome;
+      if (outcome.kind === 'refused' && !(state.uncertain && isInconclusive(outcome.error)))
+        return state.uncertain ? { ...outcome, error: withPossibleEffect(outcome.error) } : outcome;
       state = nextRetryState(state, outcome, call);
       if (outcome.kind === 'retryable') this.onEndpointFailed(endpoint);
       await this.#backoff(attempt, call.deadlineMs);

@@ -15,7 +15,7 @@ import {
   startEtcdFaultProxy,
 } from '../../../test/support/etcd/etcd-fault-proxy.ts';
 import type { Outcome } from '../../base/errors.ts';
-import type { TransactionResult } from '../../base/registry.ts';
+import { type TransactionResult, registryLimits } from '../../base/registry.ts';
 import { outcomeOf, realWorld } from '../../../test/simulation/conformance/harness.ts';
 import {
   RegistryCaller,
@@ -72,6 +72,31 @@ function codeOf(outcome: Outcome<unknown>): string {
 
 function transact(registry: EtcdRegistry, parts: Parameters<typeof buildTransaction>[0], timeoutMs: number) {
   return outcomeOf<TransactionResult>((done) => registry.transact(buildTransaction(parts), { timeoutMs }, done));
+}
+
+/** A fake etcd. `reply` gets the path and how often it was requested before; without a reply the connection breaks. */
+async function fakeEtcd(t: TestContext, reply: (path: string, before: number) => object | undefined): Promise<string> {
+  const requests = new Map<string, number>();
+  const fake = createServer((request, response) => {
+    const path = request.url ?? '';
+    const before = requests.get(path) ?? 0;
+    requests.set(path, before + 1);
+    const body = reply(path, before);
+    request.resume().on('end', () => {
+      if (body === undefined) request.socket.destroy();
+      else response.end(JSON.stringify(body));
+    });
+  });
+  await new Promise<void>((done) => fake.listen(0, '127.0.0.1', done));
+  t.after(() => {
+    fake.close();
+    fake.closeAllConnections();
+  });
+  return `http://127.0.0.1:${(fake.address() as AddressInfo).port}`;
+}
+
+function effectOf(outcome: Outcome<unknown>): string {
+  return outcome.ok ? 'ok' : `${outcome.error.code} ${outcome.error.stateChanged}`;
 }
 
 function results({ results }: TransactionResult): string[] {
@@ -195,6 +220,33 @@ describe('the etcd registry', limit, () => {
     assert.equal(await put(), 'DEADLINE');
     await proxy.close();
     assert.equal(await put(), 'UNREACHABLE');
+  });
+
+  it('promises that nothing changed when it refuses a call before anything was sent', async (t) => {
+    const { registry, proxy } = await harness(t);
+    const large = putOp('k', 'x'.repeat(registryLimits.valueBytesMax + 1));
+    assert.equal(effectOf(await transact(registry, { then: [large] }, 300)), 'TOO_LARGE no');
+    const many = Array.from({ length: registryLimits.transactionOpsMax + 1 }, () => putOp('k', ''));
+    assert.equal(effectOf(await transact(registry, { then: many }, 300)), 'TOO_LARGE no');
+    registry.close();
+    assert.equal(effectOf(await transact(registry, { then: [putOp('k', '')] }, 300)), 'CANCELLED no');
+    assert.deepEqual(proxy.paths, []);
+  });
+
+  it('promises that nothing changed when etcd refuses the lease of the first attempt', async (t) => {
+    const refusal = { code: 9, message: 'etcdserver: too many leases' };
+    const endpoint = await fakeEtcd(t, (path) => ({ error: `${refusal.message} at ${path}`, ...refusal }));
+    const registry = openRegistry(t, { endpoints: [endpoint] });
+    assert.equal(effectOf(await transact(registry, { then: [putOp('k', '')] }, 2_000)), 'PRECONDITION no');
+  });
+
+  it('promises nothing when etcd refuses a retry of a transaction that may have happened', async (t) => {
+    const endpoint = await fakeEtcd(t, (path, before) => {
+      if (path === '/v3/lease/grant') return { ID: '1', TTL: '3600' };
+      return before === 0 ? undefined : { error: 'malformed', code: 3, message: 'etcdserver: malformed' };
+    });
+    const registry = openRegistry(t, { endpoints: [endpoint] });
+    assert.equal(effectOf(await transact(registry, { then: [putOp('k', '')] }, 2_000)), 'BAD_ARGUMENT maybe');
   });
 
   it('bounds the calls in flight, and cancels them on close', async (t) => {

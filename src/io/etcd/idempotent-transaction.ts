@@ -5,7 +5,13 @@
  * A branch that only reads is not marked at first, so it creates no revision. Once an attempt is uncertain, all
  * branches are marked: otherwise a late first attempt could still write after a second one has replied "not succeeded".
  */
-import { type ErrorCode, RemusterError } from '../../base/errors.ts';
+import {
+  type ErrorCode,
+  RemusterError,
+  isRemusterError,
+  withPossibleEffect,
+  withStateChanged,
+} from '../../base/errors.ts';
 import type {
   RegistryOp,
   RegistryOpResult,
@@ -71,8 +77,11 @@ export class IdempotentTransactions {
   }
 
   async #run(marked: MarkedTransaction): Promise<TransactionResult> {
+    let mayHaveHappened = false;
     for (;;) {
-      const lease = await this.#dedupLease(marked.deadlineMs);
+      const lease = await this.#dedupLease(marked.deadlineMs).catch((error: unknown) => {
+        throw isRemusterError(error) ? withStateChanged(error, mayHaveHappened ? 'maybe' : 'no') : error;
+      });
       let tree = this.#tree(marked, lease, false);
       const body = ({ uncertain }: { readonly uncertain: boolean }): EtcdBody => {
         tree = this.#tree(marked, lease, uncertain);
@@ -83,7 +92,10 @@ export class IdempotentTransactions {
         const result = await this.#onReply(marked, tree, reply);
         if (result !== undefined) return result;
       } else if (reply.error.code !== 'LEASE_EXPIRED' || !(await this.#isLeaseLost(lease, marked.deadlineMs))) {
-        throw reply.error;
+        throw mayHaveHappened ? withPossibleEffect(reply.error) : reply.error;
+      } else {
+        // The lease may have been alive at an earlier attempt whose reply was lost.
+        mayHaveHappened = true;
       }
     }
   }
