@@ -66,8 +66,12 @@ function check({ ttlMs, renewAfterMs, certainForMs, backoffMaxMs, callTimeoutMs 
   if (renewAfterMs + callTimeoutMs + backoffMaxMs >= certainForMs)
     throw new RemusterError(
       'BAD_ARGUMENT',
-      `renewAfterMs + callTimeoutMs + backoffMaxMs must be below certainForMs (${certainForMs} ms): a failed renewal needs time for a retry`,
+      `renewAfterMs + callTimeoutMs + backoffMaxMs must be below certainForMs (${Math.round(certainForMs)} ms): ` +
+        'a failed renewal needs time for a retry',
     );
   if (certainForMs >= ttlMs)
-    throw new RemusterError('BAD_ARGUMENT', `certainForMs (${certainForMs} ms) must be below ttlMs (${ttlMs} ms)`);
+    throw new RemusterError(
+      'BAD_ARGUMENT',
+      `certainForMs (${Math.round(certainForMs)} ms) must be below ttlMs (${ttlMs} ms)`,
+    );
 }

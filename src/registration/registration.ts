@@ -331,7 +331,7 @@ export class Registration implements Machine<Input, Effect> {
     )
       return;
     this.#lostReported = true;
-    const silentMs = this.#renewal.sinceRenewalMs(this.#outbox.nowMs);
+    const silentMs = Math.round(this.#renewal.sinceRenewalMs(this.#outbox.nowMs));
     this.#outbox.emit({ type: 'registration.lost', node: this.#identity.id, silentMs });
   }
 

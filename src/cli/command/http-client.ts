@@ -137,7 +137,7 @@ async function send(target: ClusterTarget, { method, path, body, timeoutMs }: Re
       resolve(response);
     });
     sent.setTimeout(timeoutMs, () =>
-      sent.destroy(new RemusterError('DEADLINE', `${url.origin} did not reply within ${timeoutMs} ms`)),
+      sent.destroy(new RemusterError('DEADLINE', `${url.origin} did not reply within ${Math.round(timeoutMs)} ms`)),
     );
     // A request that fails after the connection was established may have been executed.
     let isConnected = false;

@@ -285,6 +285,16 @@ describe('a call', () => {
     }
   });
 
+  test('says its deadline in whole milliseconds', () => {
+    const harness = new CallHarness(names, 3);
+    harness.replyMs = 60_000;
+    const call = harness.call('a', { route: { id: 1 }, timeoutMs: 1_999.37 });
+    harness.advance(5_000);
+    const { outcome } = call.endings[0] ?? assert.fail('it has not ended');
+    assert.ok(!outcome.ok);
+    assert.match(outcome.error.message, /did not reply within 1999 ms/);
+  });
+
   test('#871: ends once when reply, new owner, deadline and cancellation coincide', () => {
     const harness = new CallHarness(names, 3);
     harness.replyMs = 999;

@@ -372,7 +372,8 @@ export class ContainerCall implements DeadlineWaiter, ContainerTarget, Cancellab
     this.#context.ports.count(`calls.${code === 'DEADLINE' ? 'late' : 'lost'}`);
     const stateChanged = this.#stateChangedSoFar;
     const silence = stateChanged === 'no' ? 'no owner had the call' : 'no owner confirmed the call';
-    const limit = code === 'DEADLINE' ? `within ${timeoutMs} ms` : `and ${silence} for ${retryTimeoutMs} ms`;
+    const limitMs = Math.round(code === 'DEADLINE' ? timeoutMs : retryTimeoutMs);
+    const limit = code === 'DEADLINE' ? `within ${limitMs} ms` : `and ${silence} for ${limitMs} ms`;
     const summary = `container ${container} of "${pool.name}" did not reply ${limit}`;
     const text = this.#phase === 'backingOff' ? `${summary}; last refusal: ${this.#lastRefusal}` : summary;
     this.#finish(failure(code, text, stateChanged));

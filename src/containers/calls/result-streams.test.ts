@@ -202,14 +202,18 @@ describe('a result stream', () => {
 
   test('ends at its deadline', async () => {
     const cluster = new Cluster();
-    const stream = await cluster.stream('a', 1, [1_000_000, 0], 2_000);
+    const stream = await cluster.stream('a', 1, [1_000_000, 0], 1_999.37);
     const first = stream[Symbol.asyncIterator]();
     await cluster.settled(first.next());
     cluster.world.advance(3_000);
     const rest = async (): Promise<void> => {
       while ((await first.next()).done !== true);
     };
-    await assert.rejects(cluster.settled(rest()), (error) => isRemusterError(error, 'DEADLINE'));
+    await assert.rejects(cluster.settled(rest()), (error) => {
+      assert.ok(isRemusterError(error, 'DEADLINE'));
+      assert.match(error.message, /within 1999 ms/);
+      return true;
+    });
   });
 
   test('fails when its owner dies, and is not restarted', async () => {

@@ -135,7 +135,10 @@ class RecordUpdateLoop {
     }
     this.#ports.learned(this.#update.target, known);
     if (this.#ports.clock.nowMs() < this.#endMs) this.#write(known);
-    else this.#done(failure('DEADLINE', `the record changed during each attempt for ${this.#update.timeoutMs} ms`));
+    else {
+      const timeoutMs = Math.round(this.#update.timeoutMs);
+      this.#done(failure('DEADLINE', `the record changed during each attempt for ${timeoutMs} ms`));
+    }
   }
 
   #succeeded(known: VersionedRecord): void {

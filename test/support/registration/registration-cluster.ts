@@ -115,6 +115,8 @@ export class RegistrationTestCluster {
         node.reconcile(done);
       },
       event: ({ type, ...event }) => {
+        for (const [name, value] of Object.entries(event))
+          assert.ok(typeof value !== 'number' || Number.isInteger(value), `${type} has ${name} ${String(value)}`);
         const state = 'mode' in event ? ` ${event.mode} ${event.reason}` : '';
         this.#trace(`${name} ${type}${state}`);
       },

@@ -145,7 +145,7 @@ export class WriteQueue {
     if (turn instanceof PendingCall) turn.stop = (error) => this.#abandon(running, error);
     else {
       const onExpired = (): void => {
-        const error = new RemusterError('DEADLINE', `${turn.name} has not ended in ${turn.timeMsMax} ms`);
+        const error = new RemusterError('DEADLINE', `${turn.name} has not ended in ${Math.round(turn.timeMsMax)} ms`);
         this.#abandon(running, error);
       };
       running.deadline = { deadlineMs, listIndex: -1, onExpired };
