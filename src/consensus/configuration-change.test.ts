@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
 import { type PendingOutcome, change, threeVoters, untilEnded } from '../../test/support/consensus/consensus-calls.ts';
+import { configurationAfter } from './state/configuration-log.ts';
+import type { GroupChange } from './state/state-machine.ts';
 import { ConsensusTestCluster, addressOf, idOf } from '../../test/support/consensus/consensus-cluster.ts';
 
 const joiner = { id: idOf('n4'), name: 'n4', ...addressOf('n4') };
@@ -79,6 +81,34 @@ describe('configuration changes', () => {
     world.group('n1');
     world.untilLeader();
     assert.equal(untilEnded(world, change(world, 'n1', { kind: 'remove', id: idOf('n1') })), 'PRECONDITION');
+  });
+
+  test('say which member they refuse, and what to do', () => {
+    const member = (name: string, standing: 'voter' | 'syncing') =>
+      ({ id: idOf(name), name, ...addressOf(name), standing }) as const;
+    const members = [member('n1', 'voter'), member('n2', 'syncing')];
+    const refusal = (change: GroupChange): string => {
+      const result = configurationAfter(members, change, () => false);
+      return result instanceof Error ? result.message : assert.fail('it is not refused');
+    };
+    const added = (name: string) => ({ kind: 'add', member: { id: idOf(name), name, ...addressOf(name) } }) as const;
+    assert.equal(
+      refusal({ kind: 'promote', id: idOf('n1') }),
+      'n1 is a voter of the manager group already: there is nothing to promote',
+    );
+    assert.equal(
+      refusal({ kind: 'promote', id: idOf('n2') }),
+      'n2 cannot become a voter yet: it has not caught up with the log; try again in some seconds',
+    );
+    assert.equal(refusal(added('n2')), 'n2 is already a member of the manager group: there is nothing to add');
+    assert.equal(
+      refusal({ kind: 'remove', id: idOf('n1') }),
+      'n1 is the last voter of the manager group: promote another member before you remove it',
+    );
+    assert.equal(
+      refusal({ kind: 'promote', id: idOf('n3') }),
+      `node ${idOf('n3')} is not a member of the manager group: add it first`,
+    );
   });
 
   test('grow a group of one to three, and replace a dead voter', () => {

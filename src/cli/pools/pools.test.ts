@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { after, before, beforeEach, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { serializeError, isRemusterError, RemusterError } from '../../base/errors.ts';
+import { containerNote } from './pools.ts';
 import type { ContainerView, PoolDescription } from '../../placement/operations/pool-views.ts';
 
 const main = fileURLToPath(new URL('../main.ts', import.meta.url));
@@ -73,6 +74,14 @@ function pool(serving: number, state = 'active'): object {
 
 const move = { to: 'w2', cause: 'admin', step: 'copying' } as const;
 const moveArgs = ['container', 'migrate', 'visits/0', '--to', 'w2'];
+
+test('a move is shown with what its owner does, not with the step of the record', () => {
+  const noteOf = (step: 'copying' | 'handing' | 'handed'): string =>
+    containerNote({ move: { ...move, step }, note: '' });
+  assert.equal(noteOf('copying'), 'to w2 (admin, copying its state)');
+  assert.equal(noteOf('handing'), 'to w2 (admin, finishing its calls)');
+  assert.equal(noteOf('handed'), 'to w2 (admin, handed over)');
+});
 
 test('pool create waits until all containers serve or the timeout has passed', async () => {
   replies.set('POST /v1/pools', [{ ...facts, created: true }]);
@@ -148,7 +157,7 @@ test('pool delete needs --yes without a terminal, has a dry run, and waits until
   assert.ok(requests.includes('DELETE /v1/pools/visits?reason=old'));
 });
 
-test('container migrate waits until the new owner serves; it exits with 1 when cancelled, with 4 on a timeout', async () => {
+test('container migrate waits until the new owner serves; it exits with 1 when cancelled, 4 on a timeout', async () => {
   replies.set('POST /v1/containers/visits/0/migrate', [{ pool: 'visits', id: 0, from: 'w1', to: 'w2', moving: true }]);
   const showContainer = (...views: Partial<ContainerView>[]): void =>
     void replies.set(
@@ -177,7 +186,7 @@ test('container show and container explain describe one container', async () => 
     { pool: 'visits', id: 0, owner: 'w1', reasons: ['w1 owns it.', 'w2 could take over.'], recoverableBy: ['w2'] },
   ]);
   replies.set('GET /v1/containers/visits/9', [new RemusterError('UNKNOWN_CONTAINER')]);
-  assert.match((await run('container', 'show', 'visits/0')).out, /NOTE +to w2 \(admin, copying\)/);
+  assert.match((await run('container', 'show', 'visits/0')).out, /NOTE +to w2 \(admin, copying its state\)/);
   assert.equal((await run('container', 'explain', 'visits/0')).out, 'w1 owns it.\nw2 could take over.\n');
   const json = JSON.parse((await run('container', 'explain', 'visits/0', '-o', 'json')).out) as object;
   assert.ok('reasons' in json && 'schemaVersion' in json);

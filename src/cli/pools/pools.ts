@@ -4,6 +4,7 @@
  */
 import { RemusterError, isRemusterError } from '../../base/errors.ts';
 import type { ContainerView, PoolDescription, PoolRow, PoolDetails } from '../../placement/operations/pool-views.ts';
+import { moveStepTexts } from '../../placement/state/container-records.ts';
 import { confirm, type ConfirmFlags } from '../command/confirm.ts';
 import { exitOk, exitPartial } from '../command/exit.ts';
 import { sendJson, getJson, withDc, postJson, withQuery } from '../command/http-client.ts';
@@ -44,7 +45,7 @@ const containerColumns: readonly Column<ContainerView>[] = [
 
 export function containerNote({ move, note }: Pick<ContainerView, 'move' | 'note'>): string {
   return [
-    ...(move === null ? [] : [`to ${move.to} (${move.cause}, ${move.step})`]),
+    ...(move === null ? [] : [`to ${move.to} (${move.cause}, ${moveStepTexts[move.step]})`]),
     ...(note === '' ? [] : [note]),
   ].join('; ');
 }

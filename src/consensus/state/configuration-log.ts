@@ -103,6 +103,10 @@ export class ConfigurationLog {
   }
 }
 
+export function notMemberText(name: string): string {
+  return `${name} is not a member of the manager group: add it first`;
+}
+
 /** The configuration after a change, or why the change is refused. */
 export function configurationAfter(
   members: readonly GroupMember[],
@@ -111,21 +115,28 @@ export function configurationAfter(
 ): readonly GroupMember[] | RemusterError {
   const refuse = (text: string): RemusterError => new RemusterError('PRECONDITION', text, 'no');
   if (change.kind === 'add') {
-    if (members.some(({ id }) => id === change.member.id)) return refuse(`${change.member.name} is already a member`);
+    if (members.some(({ id }) => id === change.member.id))
+      return refuse(`${change.member.name} is already a member of the manager group: there is nothing to add`);
     if (members.some(({ name }) => name === change.member.name))
-      return refuse(`another member has the name ${change.member.name}`);
-    if (members.length >= groupMembersMax) return refuse(`a group has at most ${groupMembersMax} members`);
+      return refuse(`another member has the name ${change.member.name}: remove it first, or choose another name`);
+    if (members.length >= groupMembersMax)
+      return refuse(`the manager group has ${groupMembersMax} members, the most it can have: remove one first`);
     const { id, name, host, port } = change.member;
     return [...members, { id, name, host, port, standing: 'syncing' }];
   }
   const member = members.find(({ id }) => id === change.id);
-  if (member === undefined) return refuse('the node is not a member of the group');
+  if (member === undefined) return refuse(notMemberText(`node ${change.id}`));
   if (change.kind === 'promote') {
-    if (member.standing === 'voter') return refuse(`${member.name} is already a voter`);
-    if (!isCaughtUp(change.id)) return refuse(`${member.name} has not caught up with the log yet`);
+    if (member.standing === 'voter')
+      return refuse(`${member.name} is a voter of the manager group already: there is nothing to promote`);
+    if (!isCaughtUp(change.id))
+      return refuse(
+        `${member.name} cannot become a voter yet: it has not caught up with the log; try again in some seconds`,
+      );
     return members.map((one) => (one.id === change.id ? { ...one, standing: 'voter' } : one));
   }
   const rest = members.filter(({ id }) => id !== change.id);
-  if (!rest.some(({ standing }) => standing === 'voter')) return refuse(`${member.name} is the last voter`);
+  if (!rest.some(({ standing }) => standing === 'voter'))
+    return refuse(`${member.name} is the last voter of the manager group: promote another member before you remove it`);
   return rest;
 }

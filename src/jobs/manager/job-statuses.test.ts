@@ -134,6 +134,10 @@ test('a queued job shows its reason and position', () => {
   assert.equal(reasonOf(jobId), 'none of 1 workers accepts units now');
   const { lines } = cluster.commandOk<{ lines: string[] }>('explain', { jobId });
   assert.ok(lines.includes('w1: not eligible: it is drained (2 of 2 cores free)'), lines.join('\n'));
+  assert.ok(lines.includes('one: PENDING, 0 of 4 units done, 0 assigned to workers'), lines.join('\n'));
+  const odd = cluster.command('list', { status: 'HAPPY' });
+  assert.ok(!odd.ok);
+  assert.match(odd.error.message, /^there is no status "HAPPY": use one of SUBMITTED, QUEUED, /);
   cluster.get('w1').admin = 'active';
   cluster.run(100);
   assert.equal(reasonOf(jobId), 'needs 4 cores at a time, and all workers together have 2');
@@ -257,7 +261,10 @@ test('a schedule fires once at each of its times, across leader changes', () => 
     schedules.map(({ name, nextAtMs }) => [name, new Date(nextAtMs).toISOString()]),
     [['every-minute', '2026-01-01T00:06:00.000Z']],
   );
-  assert.ok(!cluster.command('unschedule', { name: 'every-minute' }, 'bob').ok);
+  const foreign = cluster.command('unschedule', { name: 'every-minute' }, 'bob');
+  const text = 'there is no schedule "every-minute" of submitter "bob": `remuster schedule list` lists all schedules';
+  assert.ok(!foreign.ok);
+  assert.equal(foreign.error.message, text);
   cluster.commandOk('unschedule', { name: 'every-minute' });
   cluster.run(120_000);
   assert.equal(cluster.commandOk<{ items: unknown[] }>('list', {}).items.length, 5);

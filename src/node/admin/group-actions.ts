@@ -44,7 +44,11 @@ export async function addManager(context: AdminContext, member: MemberRow): Prom
   const { control, args } = context;
   const { id, name, host, port } = member;
   if (!member.roles.includes('manager'))
-    throw new RemusterError('PRECONDITION', `${name} does not have the role manager`, 'no');
+    throw new RemusterError(
+      'PRECONDITION',
+      `${name} does not have the role manager: start it with that role first, or choose another node`,
+      'no',
+    );
   if (!isLiveState(member.state))
     throw new RemusterError('PRECONDITION', `${name} is ${member.state}: start it first`, 'no');
   if (await isInOtherGroup(context, member))

@@ -6,6 +6,7 @@ import { type Done, RemusterError, failure, isRemusterError, success, withPossib
 import { type NodeId, namePattern, parseNodeId } from '../../base/ids.ts';
 import type { Clock } from '../../base/ports.ts';
 import type { Registry, RegistryTransaction } from '../../base/registry.ts';
+import { notMemberText } from '../../consensus/state/configuration-log.ts';
 import type { GroupChange, GroupMember } from '../../consensus/state/state-machine.ts';
 import { recordRemoval, clearRemoval } from '../group/removed-managers.ts';
 import type { ManagerRole } from '../group/manager-role.ts';
@@ -17,7 +18,7 @@ export type GroupCommandPorts = {
   readonly clock: Clock;
   readonly registry: Pick<Registry, 'transact'>;
   readonly manager: Pick<ManagerRole, 'group' | 'change'>;
-  readonly managers: Pick<ManagerDirectory, 'all'>;
+  readonly managers: Pick<ManagerDirectory, 'all' | 'nameOf'>;
   readonly self: NodeId;
 };
 
@@ -36,7 +37,7 @@ export class GroupCommands {
     const change = changeIn(fields);
     const untilMs = this.#ports.clock.nowMs() + timeoutMs;
     if (change.kind === 'remove') return this.#remove(change.id, fields, untilMs, done);
-    if (change.kind === 'promote') return this.#change(change, untilMs, done);
+    if (change.kind === 'promote') return this.#promote(change.id, untilMs, done);
     this.#write(clearRemoval(change.member.id), untilMs, (outcome) => {
       if (outcome.ok) this.#change(change, untilMs, done);
       else done(outcome);
@@ -47,6 +48,12 @@ export class GroupCommands {
     const { to } = commandArguments(args);
     const target = to === undefined ? undefined : idIn(to);
     this.#ports.manager.group.transfer(target, timeoutMs, (outcome) => done(outcome.ok ? success({}) : outcome));
+  }
+
+  #promote(id: NodeId, untilMs: number, done: Done<object>): void {
+    if (this.#nameOf(id) !== undefined) return this.#change({ kind: 'promote', id }, untilMs, done);
+    const name = this.#ports.managers.nameOf(id) ?? `node ${id}`;
+    done(failure('PRECONDITION', notMemberText(name), 'no'));
   }
 
   #remove(id: NodeId, fields: CommandArguments, untilMs: number, done: Done<object>): void {
@@ -78,20 +85,13 @@ export class GroupCommands {
 
   #change(change: GroupChange, untilMs: number, done: Done<object>): void {
     const { clock, manager } = this.#ports;
-    const id = change.kind === 'add' ? change.member.id : change.id;
-    const name = change.kind === 'add' ? change.member.name : (this.#nameOf(id) ?? id);
     const leftMs = Math.max(busyRetryMs, untilMs - clock.nowMs());
     manager.change(change, leftMs, (outcome) => {
       if (outcome.ok) return done(success({}));
       const { error } = outcome;
       const isBusy = isRemusterError(error, 'CAPACITY') && clock.nowMs() + busyRetryMs < untilMs;
       if (isBusy) clock.schedule(busyRetryMs, () => this.#change(change, untilMs, done));
-      else
-        done(
-          isRemusterError(error, 'PRECONDITION')
-            ? failure(error.code, `${name}: ${error.message}`, error.stateChanged)
-            : outcome,
-        );
+      else done(outcome);
     });
   }
 

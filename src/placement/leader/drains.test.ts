@@ -150,7 +150,7 @@ describe('a drain', () => {
     drain(both, 'b');
     both.cluster.run(1_000);
     const { blockedBy, releasing } = progress(both, 'b');
-    assert.match(blockedBy.join(), /moving: q\/1 to [ac] \(copying\)/);
+    assert.match(blockedBy.join(), /moving: q\/1 to [ac] \(copying its state\)/);
     assert.equal(releasing, 1);
   });
 

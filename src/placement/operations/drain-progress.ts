@@ -2,6 +2,7 @@
 import type { NodeId } from '../../base/ids.ts';
 import { nextMode } from '../../registration/node-modes.ts';
 import type { ClusterView, KnownNode } from '../state/cluster-view.ts';
+import { moveStepTexts } from '../state/container-records.ts';
 import { type HeldContainer, canMove, heldCount, isMoving } from '../state/node-holdings.ts';
 
 export type DrainProgress = {
@@ -67,7 +68,7 @@ function blockers(view: ClusterView, node: KnownNode): readonly string[] {
 
 function moving(view: ClusterView, node: KnownNode): readonly string[] {
   const moves = [...node.owned.values()].filter(isMoving).map(({ fullName, record: { move } }) => {
-    return move === undefined ? fullName : `${fullName} to ${nameOf(view, move.to)} (${move.step})`;
+    return move === undefined ? fullName : `${fullName} to ${nameOf(view, move.to)} (${moveStepTexts[move.step]})`;
   });
   return moves.length === 0 ? [] : [`moving: ${first(moves)}`];
 }

@@ -14,7 +14,7 @@ import {
   type PlacementView,
   isActiveNode,
 } from '../state/placement-view.ts';
-import type { ContainerMove, PoolRecord } from '../state/container-records.ts';
+import { type ContainerMove, type PoolRecord, moveStepTexts } from '../state/container-records.ts';
 import {
   type ContainerUpdate,
   type ContainerPlan,
@@ -57,7 +57,7 @@ export function planMove(
     const next = { ...container.record, move: { ...move, step: 'handing' as const } };
     return { update: { container, next, receivers: [move.to], previousOwner: undefined, isRepair: false, events: [] } };
   }
-  if (nowMs >= dueMs) return cancel(view, container, move, `${move.step} took longer than ${maxMs} ms`);
+  if (nowMs >= dueMs) return cancel(view, container, move, `${moveStepTexts[move.step]} took longer than ${maxMs} ms`);
   return { dueMs };
 }
 

@@ -51,6 +51,13 @@ export const moveSteps = ['copying', 'handing', 'handed'] as const;
  */
 export type MoveStep = (typeof moveSteps)[number];
 
+/** What happens during the step, for people. */
+export const moveStepTexts: Readonly<Record<MoveStep, string>> = {
+  copying: 'copying its state',
+  handing: 'finishing its calls',
+  handed: 'handed over',
+};
+
 export const moveCauses = ['admin', 'drain', 'rebalance', 'spread'] as const;
 export type ContainerMove = {
   readonly to: NodeId;

@@ -249,7 +249,7 @@ export class JobCommands {
     const limit = checkOptionalInteger(fields['limit'], 'limit', 1, jobListMax) ?? 100;
     const { status } = fields;
     if (status !== undefined && !jobStatuses.includes(status as JobStatus))
-      throw badArgument(`status is not one of ${jobStatuses.join(', ')}`);
+      throw badArgument(`there is no status ${JSON.stringify(status)}: use one of ${jobStatuses.join(', ')}`);
     const jobs = [...this.#state.jobs.values()].toSorted((a, b) => (a.id < b.id ? 1 : -1));
     const matching = jobs.filter((job) => job.isRecorded && (status === undefined || job.recordedStatus === status));
     return matching.slice(0, limit).map(jobRowOf);
@@ -304,7 +304,7 @@ export class JobCommands {
     const { selector, nowMs } = this.#state;
     for (const workflow of job.workflows) {
       const { facts, waiting, units, done, active, status } = workflow;
-      lines.push(`${facts.name}: ${status}, ${done} of ${units.length} units done, ${active} at workers`);
+      lines.push(`${facts.name}: ${status}, ${done} of ${units.length} units done, ${active} assigned to workers`);
       const unit = waiting.at(-1);
       if (unit === undefined) continue;
       lines.push(`${facts.name} waits: ${this.#dispatcher.waitReason(workflow)}`);

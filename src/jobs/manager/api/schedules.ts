@@ -86,8 +86,7 @@ export class Schedules {
 
   remove(name: string, submitter: string, reply: Done<string>): void {
     const hash = this.#ports.hashOf(submitter, name);
-    if (!this.#schedules.delete(hash))
-      return reply(failure('UNKNOWN_JOB', `${submitter} has no schedule ${JSON.stringify(name)}`));
+    if (!this.#schedules.delete(hash)) return reply(failure('UNKNOWN_JOB', noScheduleText(name, submitter)));
     this.#state.commits.remove(jobKeys.schedule(hash), () => reply(success(JSON.stringify({ name }))));
   }
 
@@ -133,4 +132,9 @@ function cronOf(text: string): CronSpec | undefined {
   } catch {
     return undefined;
   }
+}
+
+function noScheduleText(name: string, submitter: string): string {
+  const what = `there is no schedule ${JSON.stringify(name)} of submitter ${JSON.stringify(submitter)}`;
+  return `${what}: \`remuster schedule list\` lists all schedules`;
 }
