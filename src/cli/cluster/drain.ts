@@ -77,7 +77,8 @@ function hasEnded({ phase, overdue }: DrainView): boolean {
 }
 
 function continuesText(name: string): string {
-  return `the drain of ${stripControls(name)} continues: \`remuster node show ${stripControls(name)}\` shows its progress`;
+  const shown = stripControls(name);
+  return `the drain of ${shown} continues: \`remuster node show ${shown}\` shows its progress`;
 }
 
 async function preflight(target: ClusterTarget, name: string, format: OutputFormat): Promise<number> {

@@ -46,7 +46,8 @@ export function returnNotices(
     .filter((row) => row.registration === 'drained' && isLateReturn(row.registrationReason as StateReason | null))
     .map(
       ({ name }) =>
-        `${name} returned after its registration expired and is drained: ${activateCommand(name)} (with --rejoin auto a node becomes active on its own)`,
+        `${name} returned after its registration expired and is drained: ${activateCommand(name)} ` +
+        '(with --rejoin auto a node becomes active on its own)',
     )
     .map(stripControls);
 }

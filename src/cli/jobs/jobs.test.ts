@@ -84,7 +84,7 @@ test('run bundles, submits and follows a job, prints the report, and exits with 
   assert.match(new TextDecoder().decode(cli.stored.get(bundle)), /checkout/);
 });
 
-test('run exits with 99 after a failed threshold, 4 for PARTIAL or TIMEOUT, 1 for FAILED, 130 for CANCELLED', async () => {
+test('run exits with 99 after a failed threshold, 4 for PARTIAL/TIMEOUT, 1 for FAILED, 130 for CANCELLED', async () => {
   for (const [status, failed, exitCode] of [
     ['COMPLETED', 50, 99],
     ['PARTIAL', 0, 4],

@@ -181,7 +181,8 @@ function attemptsText(job: JobView, format: 'table' | 'wide'): string {
 
 /** The attempts ran to the end, although items may have failed in them. */
 function completedAttemptsText(count: number): string {
-  return `${formatAmount(count, 'attempt')}, ${count === 1 ? 'which' : 'all of which'} ran to the end (-o wide lists them)`;
+  const which = count === 1 ? 'which' : 'all of which';
+  return `${formatAmount(count, 'attempt')}, ${which} ran to the end (-o wide lists them)`;
 }
 
 function unitText(unit: number): string {

@@ -77,13 +77,15 @@ export class LiveView {
     if (progress === undefined) return ['waiting for the first progress'];
     const { columns, paint } = style;
     const elapsedMs = progress.elapsedMs + (nowMs - this.#updatedMs);
-    const title = `${paint('bold', stripControls(progress.workflows[0]?.name ?? progress.jobId))}  ${progress.status}  ${formatElapsed(elapsedMs)}`;
+    const name = paint('bold', stripControls(progress.workflows[0]?.name ?? progress.jobId));
+    const title = `${name}  ${progress.status}  ${formatElapsed(elapsedMs)}`;
     const workers = progress.workers.length === 0 ? '' : `  on ${stripControls(progress.workers.join(' '))}`;
+    const plot = paint('cyan', this.#plot(Math.max(10, columns - 24), style));
     const lines = [
       `${title}${workers}`,
       this.#bar(nowMs, style),
       `done     ${formatCount(progress.completed)}${failedText(progress.failed, paint)}`,
-      `rate     ${formatRate(progress.ratePerSecond).padEnd(10)} ${paint('cyan', this.#plot(Math.max(10, columns - 24), style))}`,
+      `rate     ${formatRate(progress.ratePerSecond).padEnd(10)} ${plot}`,
       `latency  ${percentilesText(progress, '   ')}`,
     ];
     if (progress.queue !== null)
@@ -161,10 +163,11 @@ function failedText(failed: number, paint: ViewStyle['paint']): string {
 function workflowLines({ workflows }: JobProgress, paint: ViewStyle['paint']): string[] {
   const shown = workflows.slice(0, workflowsShown);
   const width = Math.max(...shown.map(({ name }) => name.length));
-  const lines = shown.map(
-    ({ name, status, completed, failed, units }) =>
-      `         ${stripControls(name).padEnd(width)}  ${status.padEnd(9)}  ${units.done} of ${units.total} units  ${formatCount(completed)} done${failedText(failed, paint)}`,
-  );
+  const lines = shown.map(({ name, status, completed, failed, units }) => {
+    const head = `         ${stripControls(name).padEnd(width)}  ${status.padEnd(9)}`;
+    const done = `${formatCount(completed)} done${failedText(failed, paint)}`;
+    return `${head}  ${units.done} of ${units.total} units  ${done}`;
+  });
   const more = workflows.length - shown.length;
   return more > 0 ? [...lines, `         and ${more} more`] : lines;
 }

@@ -16,8 +16,10 @@ h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .3rem .6rem; border-bottom: 1px solid var(--line); }
 th:first-child, td:first-child, table.text :is(th, td) { text-align: left; }
-.tiles { display: flex; flex-wrap: wrap; gap: 1rem; } .tile { border: 1px solid var(--line); border-radius: .5rem; padding: .6rem 1rem; }
-.tile b { display: block; font-size: 1.3rem; } .bad { color: var(--bad); } .good { color: var(--good); } .half { color: var(--half); }
+.tiles { display: flex; flex-wrap: wrap; gap: 1rem; }
+.tile { border: 1px solid var(--line); border-radius: .5rem; padding: .6rem 1rem; }
+.tile b { display: block; font-size: 1.3rem; }
+.bad { color: var(--bad); } .good { color: var(--good); } .half { color: var(--half); }
 svg { width: 100%; height: auto; border: 1px solid var(--line); border-radius: .5rem; }
 svg path { fill: none; stroke: var(--accent); stroke-width: 1.5; } svg path.second { stroke: var(--bad); }
 svg text { font-size: 11px; fill: currentColor; }
@@ -39,8 +41,10 @@ export function renderReportPage(report: Report, samples: readonly ProgressSampl
   ];
   const title = `Report of ${safe(report.jobId)}`;
   const policy = `<meta http-equiv="content-security-policy" content="default-src 'none'; style-src 'unsafe-inline'">`;
-  const head = `<meta charset="utf-8">${policy}<meta name="viewport" content="width=device-width"><title>${title}</title>`;
-  return `<!doctype html>\n<html lang="en"><head>${head}<style>${css}</style></head>\n<body>\n${sections.filter(Boolean).join('\n')}\n</body></html>\n`;
+  const viewport = '<meta name="viewport" content="width=device-width">';
+  const head = `<meta charset="utf-8">${policy}${viewport}<title>${title}</title><style>${css}</style>`;
+  const body = sections.filter(Boolean).join('\n');
+  return `<!doctype html>\n<html lang="en"><head>${head}</head>\n<body>\n${body}\n</body></html>\n`;
 }
 
 /** Escapes text for HTML; control characters except line ends and tabs become '?'. */
@@ -89,7 +93,10 @@ function plot(lines: readonly (readonly (readonly [number, number])[])[], label:
     });
     return `<path${i === 0 ? '' : ' class="second"'} d="${steps.join('')}"/>`;
   });
-  const labels = `<text x="4" y="12">${safe(label(most))}</text><text x="${plotWidth - 60}" y="${plotHeight - 4}">${safe(formatElapsed(lastMs))}</text>`;
+  const labels = [
+    `<text x="4" y="12">${safe(label(most))}</text>`,
+    `<text x="${plotWidth - 60}" y="${plotHeight - 4}">${safe(formatElapsed(lastMs))}</text>`,
+  ].join('');
   return `<svg viewBox="0 0 ${plotWidth} ${plotHeight}" role="img">${paths.join('')}${labels}</svg>`;
 }
 

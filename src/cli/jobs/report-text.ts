@@ -1,6 +1,6 @@
 /** Renders a job's report as text for a terminal, without control characters from the job. */
 import { unreachable } from '../../base/assert.ts';
-import type { MetricView, Report } from '../../jobs/report/report.ts';
+import type { LatencyMs, MetricView, Report } from '../../jobs/report/report.ts';
 import { itemErrorText } from '../../jobs/report/item-failures.ts';
 import {
   formatAmount,
@@ -28,11 +28,7 @@ export function formatReport(report: Report): string {
     `${stripControls(report.jobId)}  ${statusText(report.status)}  ${formatElapsed(report.elapsedMs)}`,
     [
       `${formatCount(totals.completed)} completed, ${formatCount(totals.failed)} failed`,
-      ...(totals.requests > 0
-        ? [
-            `${formatAmount(totals.requests, 'request')}, ${formatBytes(totals.bytesIn)} in, ${formatBytes(totals.bytesOut)} out`,
-          ]
-        : []),
+      ...(totals.requests > 0 ? [`${formatAmount(totals.requests, 'request')}, ${trafficText(totals)}`] : []),
       formatAmount(report.attempts.length, 'attempt'),
     ].join(';  '),
   ].join('\n');
@@ -51,6 +47,10 @@ export function formatReport(report: Report): string {
 
 function statusText(status: string): string {
   return styled(status === 'COMPLETED' ? 'green' : status === 'PARTIAL' ? 'yellow' : 'red', status);
+}
+
+function trafficText({ bytesIn, bytesOut }: Report['totals']): string {
+  return `${formatBytes(bytesIn)} in, ${formatBytes(bytesOut)} out`;
 }
 
 /** What the numbers of a cancelled load test are. */
@@ -74,7 +74,8 @@ function errorText({ status, error, workflows, errors, failures }: Report): stri
   );
   const counted = errors.slice(0, errorsMax).map(({ workflow, step, message, place, count }) => {
     const where = place === '' ? '' : ` (${stripControls(place)})`;
-    return `${formatCount(count)} x  ${stripControls(workflow)}/${stripControls(step)}: ${stripControls(message)}${where}`;
+    const what = `${stripControls(workflow)}/${stripControls(step)}: ${stripControls(message)}${where}`;
+    return `${formatCount(count)} x  ${what}`;
   });
   const rest = errors.slice(errorsMax).reduce((sum, { count }) => sum + count, 0);
   const others = failures.reduce((sum, { other }) => sum + other, rest);
@@ -131,6 +132,10 @@ function metricsText({ metrics }: Report): string {
   );
 }
 
+function trendText({ p50, p99, max }: LatencyMs): string {
+  return `p50 ${formatLatency(p50)}, p99 ${formatLatency(p99)}, max ${formatLatency(max)}`;
+}
+
 export function formatMetric({ kind, count, rate, min, max, last, latencyMs }: MetricView): string {
   switch (kind) {
     case 'count':
@@ -140,9 +145,7 @@ export function formatMetric({ kind, count, rate, min, max, last, latencyMs }: M
     case 'gauge':
       return `last ${last ?? '-'}, from ${min ?? '-'} to ${max ?? '-'}`;
     case 'trend':
-      return latencyMs === undefined || count === 0
-        ? '-'
-        : `p50 ${formatLatency(latencyMs.p50)}, p99 ${formatLatency(latencyMs.p99)}, max ${formatLatency(latencyMs.max)}`;
+      return latencyMs === undefined || count === 0 ? '-' : trendText(latencyMs);
     default:
       return unreachable(kind);
   }

@@ -73,9 +73,8 @@ export async function moduleShowCommand(name: string, flags: Flags & { readonly 
       return { text: await renderObject(output, module, { name, lines: [] }) };
     const versions = await renderList(output, module.versions, versionColumns, (row) => String(row.version));
     const pools = await renderList(output, module.pools, poolColumns, (row) => row.name);
-    return {
-      text: `${stripControls(module.name)}\n\n${versions}\n\n${module.pools.length === 0 ? 'no pool runs this module' : pools}`,
-    };
+    const poolsText = module.pools.length === 0 ? 'no pool runs this module' : pools;
+    return { text: `${stripControls(module.name)}\n\n${versions}\n\n${poolsText}` };
   });
 }
 
@@ -106,9 +105,8 @@ export async function moduleDeployCommand(file: string, flags: ModuleDeployFlags
   const target = await resolveTarget(flags);
   const deployed = await upload(target, file, flags);
   const { name, version } = deployed;
-  printNotice(
-    `${stripControls(name)}: ${deployed.deployed ? `deployed as version ${version}` : `version ${version} was deployed before`}`,
-  );
+  const what = deployed.deployed ? `deployed as version ${version}` : `version ${version} was deployed before`;
+  printNotice(`${stripControls(name)}: ${what}`);
   const rollResult = flags.roll ? await roll(target, deployed, flags) : undefined;
   const pools = rollResult?.pools ?? [];
   const result = { ...deployed, pools };

@@ -194,12 +194,10 @@ async function preparePool(target: ClusterTarget, name: string, head: ExportHead
     const spec = { name, module, containers, copies, durability, restart, params, force: true, reason: flags.reason };
     await postJson(target, '/v1/pools', spec);
   }
-  if (pool !== undefined && (pool.module !== module || pool.containerCount !== containers))
-    throw new RemusterError(
-      'PRECONDITION',
-      `pool ${name} has ${pool.containerCount} containers of ${pool.module}, but the file has ${containers} of ${module}`,
-      'no',
-    );
+  if (pool !== undefined && (pool.module !== module || pool.containerCount !== containers)) {
+    const existing = `pool ${name} has ${pool.containerCount} containers of ${pool.module}`;
+    throw new RemusterError('PRECONDITION', `${existing}, but the file has ${containers} of ${module}`, 'no');
+  }
   const { isDone, text } = await pollUntil(flags.timeout, async () => {
     const { serving, containerCount } = await fetchPool(target, name);
     const text = `${serving} of ${containerCount} containers serve`;

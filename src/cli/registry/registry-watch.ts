@@ -17,7 +17,9 @@ type Change =
       })
   | { readonly kind: 'delete'; readonly key: string; readonly modRevision: number };
 
-/** Where to resume, with the epoch in which the revision was read: nothing of another epoch is printed as its sequel. */
+/**
+ * Where to resume, with the epoch in which the revision was read: nothing of another epoch is printed as its sequel.
+ */
 type Resume = { readonly from: number | undefined; readonly epoch?: string | undefined };
 
 type WatchEvent = {
