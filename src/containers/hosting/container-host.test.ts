@@ -115,6 +115,42 @@ describe('stopping a container host', () => {
     assert.deepEqual([codeOf(slow), isDone], ['FENCED', true]);
   });
 
+  it('waits until the module says that no work remains', async () => {
+    let work = 3;
+    const harness = new HostingHarness(module('m', { methods, workRemaining: () => --work }));
+    harness.open();
+    let isDone = false;
+    harness.host.stop(() => (isDone = true), 20_000);
+    await settle();
+    harness.run(60);
+    assert.deepEqual([work, isDone], [1, false]);
+    await settle();
+    harness.run(60);
+    assert.deepEqual([work, isDone, harness.timeline.pending], [0, true, 0]);
+  });
+
+  it('does not wait for work that it cannot ask for, because the serving lease is lost', async () => {
+    const harness = new HostingHarness(module('m', { methods, workRemaining: () => 1 }));
+    harness.open();
+    harness.leaseEndsSilently();
+    let isDone = false;
+    harness.host.stop(() => (isDone = true), 20_000);
+    await settle();
+    harness.run(100);
+    assert.deepEqual([isDone, harness.timeline.pending], [true, 0]);
+  });
+
+  it('calls back each of several callers', () => {
+    const harness = new HostingHarness(plain);
+    harness.open();
+    let count = 0;
+    for (let caller = 0; caller < 2; caller++) harness.host.stop(() => (count += 1));
+    harness.run(100);
+    harness.host.stop(() => (count += 1));
+    harness.run();
+    assert.equal(count, 3);
+  });
+
   it('ends at once without containers', () => {
     const harness = new HostingHarness(plain);
     let isDone = false;

@@ -30,6 +30,8 @@ export class ContainerHost implements ContainerHosting {
   readonly #lowest = new Map<string, number | undefined>();
   readonly #unwatch: readonly Cancel[];
   #isStopped = false;
+  /** Callers of `stop`; undefined when it has ended. */
+  #stopCallbacks: Done<void>[] | undefined = [];
 
   constructor(ports: HostingPorts, limits: Partial<HostingLimits> = {}) {
     this.#ports = ports;
@@ -97,19 +99,37 @@ export class ContainerHost implements ContainerHosting {
     return { open, calls };
   }
 
-  stop(done: Done<void>): void {
+  /** The containers that this node owns, with their records. */
+  owned(): readonly OwnedContainerChange[] {
+    const changes: OwnedContainerChange[] = [];
+    this.#each(({ owned }) => {
+      if (owned !== undefined) changes.push(owned);
+    });
+    return changes;
+  }
+
+  /** Starts no more calls, and closes each container when its running calls have ended or `drainMs` has passed. */
+  stop(done: Done<void>, drainMs = this.#limits.stopMs): void {
+    if (this.#stopCallbacks === undefined) return void this.#ports.clock.schedule(0, () => done(success(undefined)));
+    this.#stopCallbacks.push(done);
+    if (this.#isStopped) return;
     this.#isStopped = true;
     for (const unwatch of this.#unwatch) unwatch();
     const containers: Container[] = [];
     this.#each((container) => containers.push(container));
     let remaining = containers.length;
-    if (remaining === 0) this.#ports.clock.schedule(0, () => done(success(undefined)));
-    for (const container of containers) {
-      container.stop(() => {
-        remaining -= 1;
-        if (remaining === 0) this.#ports.clock.schedule(0, () => done(success(undefined)));
-      });
-    }
+    const onClosed = (): void => {
+      remaining -= 1;
+      if (remaining <= 0) this.#ports.clock.schedule(0, () => this.#onStopped());
+    };
+    if (remaining === 0) onClosed();
+    for (const container of containers) container.stop(onClosed, drainMs);
+  }
+
+  #onStopped(): void {
+    const callbacks = this.#stopCallbacks ?? [];
+    this.#stopCallbacks = undefined;
+    for (const done of callbacks) done(success(undefined));
   }
 
   #changed(change: ContainerChange): void {

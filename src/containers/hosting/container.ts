@@ -13,6 +13,7 @@ import type { ContainerMove, ContainerRecord } from '../../placement/state/conta
 import type { IncomingCall, CallOutput, OwnedContainerChange } from '../contract.ts';
 import type { Context, ModuleDefinition } from '../module.ts';
 import { Handover } from './handover.ts';
+import { WorkDrain } from './work-drain.ts';
 import { Inbox } from './turns/inbox.ts';
 import type { HostingLimits } from '../hosting-limits.ts';
 import type { CallMetrics } from './call-metrics.ts';
@@ -138,8 +139,8 @@ export class Container {
     });
   }
 
-  /** Ends when no turn runs and the log is closed, or after `2 * stopMs`. */
-  stop(done: () => void): void {
+  /** Ends when no turn runs, no work remains and the log is closed, or `stopMs` after `drainMs`. */
+  stop(done: () => void, drainMs: number): void {
     const { clock } = this.#ports;
     const { stopMs } = this.#parts.limits;
     this.#isStopping = true;
@@ -148,7 +149,11 @@ export class Container {
     this.#period?.handover?.stop();
     activation?.plug();
     this.inbox.failWaiting(new RemusterError('NO_QUORUM', 'this node is stopping', 'no'));
-    const close = once(() => this.#close('this node is stopping'));
+    const drain = activation === undefined ? undefined : this.#drainOf(activation, drainMs, () => close());
+    const close = once(() => {
+      drain?.stop();
+      this.#close('this node is stopping');
+    });
     const finish = once(() => {
       this.inbox.deadlines.stop();
       cancelDrain();
@@ -156,11 +161,24 @@ export class Container {
       done();
     });
     this.#closed = finish;
-    const cancelDrain = clock.schedule(stopMs, close);
-    const cancelAll = clock.schedule(2 * stopMs, finish);
-    if (activation === undefined) close();
-    else activation.whenIdle(close);
+    const cancelDrain = clock.schedule(drainMs, close);
+    const cancelAll = clock.schedule(drainMs + stopMs, finish);
+    if (drain === undefined) close();
+    else drain.start();
     if (!this.#isClosing && this.#period === undefined) finish();
+  }
+
+  #drainOf(activation: Activation, timeMsMax: number, close: () => void): WorkDrain {
+    const { ports, limits } = this.#parts;
+    return new WorkDrain({
+      ...{ clock: ports.clock, activation, workPollMs: limits.workPollMs, timeMsMax: () => timeMsMax },
+      canAsk: () => ports.lease.holds(),
+      drained: close,
+      failed: (error) => {
+        this.#log('warn', 'workRemaining failed', error);
+        close();
+      },
+    });
   }
 
   #isHanded({ record }: OwnedContainerChange): boolean {

@@ -7,12 +7,17 @@
  */
 import type { Outcome } from '../../base/errors.ts';
 import type { Cancel } from '../../base/ports.ts';
-import type { ContainerMove, ContainerRecord } from '../../placement/state/container-records.ts';
+import {
+  type ContainerMove,
+  type ContainerRecord,
+  cancelledMoveNote,
+} from '../../placement/state/container-records.ts';
 import type { OwnedContainerChange } from '../contract.ts';
-import type { NodeInfo } from '../module.ts';
+import type { Context, NodeInfo } from '../module.ts';
 import type { HostingLimits } from '../hosting-limits.ts';
 import type { HostingPorts } from './hosting-ports.ts';
 import type { Activation } from './activation.ts';
+import { WorkDrain } from './work-drain.ts';
 
 export type HandoverParts = {
   readonly ports: HostingPorts;
@@ -31,11 +36,18 @@ export class Handover {
   #step: 'draining' | 'recording' | 'cancelling' | 'ended' = 'draining';
   #cancelDeadline: Cancel | undefined;
   #cancelWait: Cancel | undefined;
+  readonly #drain: WorkDrain;
 
   constructor(parts: HandoverParts) {
+    const { ports, limits, activation } = parts;
     this.#parts = parts;
     this.move = parts.move;
-    this.#deadlineMs = parts.ports.clock.nowMs() + parts.limits.drainMs;
+    this.#deadlineMs = ports.clock.nowMs() + limits.drainMs;
+    this.#drain = new WorkDrain({
+      ...{ clock: ports.clock, activation, workPollMs: limits.workPollMs, timeMsMax: () => this.#remainingMs() },
+      drained: () => this.#migrate(),
+      failed: (error) => this.#cancelMove(`workRemaining failed: ${error.message}`),
+    });
   }
 
   start(): void {
@@ -44,7 +56,7 @@ export class Handover {
       this.#cancelMove(`the container did not drain within ${limits.drainMs} ms`);
     });
     activation.plug();
-    activation.whenIdle(() => this.#onDrained());
+    this.#drain.start();
   }
 
   /** The leader has cancelled the move. No effect once the record may have the step `handed`. */
@@ -55,48 +67,27 @@ export class Handover {
   /** The activation has ended: stops all timers. */
   stop(): void {
     this.#step = 'ended';
+    this.#drain.stop();
     this.#cancelDeadline?.();
     this.#cancelWait?.();
-  }
-
-  #onDrained(): void {
-    const { activation, limits, ports } = this.#parts;
-    if (this.#step !== 'draining') return;
-    const { definition } = activation;
-    if (definition.workRemaining === undefined) return this.#migrate();
-    let remaining = 0;
-    this.#run(
-      'workRemaining',
-      (ctx) => {
-        remaining = definition.workRemaining?.(ctx) ?? 0;
-      },
-      () => {
-        if (!(remaining > 0)) return this.#migrate();
-        this.#cancelWait = ports.clock.schedule(limits.workPollMs, () => activation.whenIdle(() => this.#onDrained()));
-      },
-    );
   }
 
   #migrate(): void {
     const { activation } = this.#parts;
     const { definition } = activation;
+    if (this.#step !== 'draining') return;
     if (definition.migrate === undefined) return this.#record();
-    this.#run(
-      'migrate',
-      (ctx) => definition.migrate?.(ctx, this.#destination()),
-      () => this.#record(),
-    );
-  }
-
-  #run(name: string, run: Parameters<Activation['run']>[0]['run'], then: () => void): void {
-    const { activation, ports } = this.#parts;
-    const timeMsMax = Math.max(1, this.#deadlineMs - ports.clock.nowMs());
     const done = (outcome: Outcome<void>): void => {
       if (this.#step !== 'draining') return;
-      if (outcome.ok) then();
-      else this.#cancelMove(`${name} failed: ${outcome.error.message}`);
+      if (outcome.ok) this.#record();
+      else this.#cancelMove(`migrate failed: ${outcome.error.message}`);
     };
-    activation.run({ name, timeMsMax, run, done });
+    const run = (ctx: Context): unknown => definition.migrate?.(ctx, this.#destination());
+    activation.run({ name: 'migrate', timeMsMax: this.#remainingMs(), run, done });
+  }
+
+  #remainingMs(): number {
+    return Math.max(1, this.#deadlineMs - this.#parts.ports.clock.nowMs());
   }
 
   #destination(): NodeInfo {
@@ -133,9 +124,10 @@ export class Handover {
     if (this.#step !== 'draining') return;
     const { ports, change } = this.#parts;
     this.#step = 'cancelling';
+    this.#drain.stop();
     this.#cancelDeadline?.();
     this.#cancelWait?.();
-    const note = `the move to ${this.#destination().name} was cancelled: ${reason}`;
+    const note = cancelledMoveNote(this.#destination().name, reason);
     ports.replication.updateRecord(
       change,
       change.record.fence,

@@ -28,6 +28,7 @@ const causeTexts: Readonly<Record<ContainerMove['cause'], string>> = {
   drain: 'its owner is being drained',
   rebalance: 'the load is being balanced',
   spread: 'that node joined without containers and gets its share',
+  stop: 'its owner is stopping',
 };
 
 export function containerExplanation(

@@ -58,12 +58,23 @@ export const moveStepTexts: Readonly<Record<MoveStep, string>> = {
   handed: 'handed over',
 };
 
-export const moveCauses = ['admin', 'drain', 'rebalance', 'spread'] as const;
+export const moveCauses = ['admin', 'drain', 'rebalance', 'spread', 'stop'] as const;
 export type ContainerMove = {
   readonly to: NodeId;
   readonly cause: (typeof moveCauses)[number];
   readonly step: MoveStep;
 };
+
+const cancelledMove = 'the move to ';
+
+/** The note of a container whose move the leader or the owner has cancelled. */
+export function cancelledMoveNote(to: string, reason: string): string {
+  return `${cancelledMove}${to} was cancelled: ${reason}`;
+}
+
+export function isCancelledMoveNote(note: string): boolean {
+  return note.startsWith(cancelledMove);
+}
 
 /** A node in one life. */
 export type NodeInstance = { readonly node: NodeId; readonly generation: number };
