@@ -11,15 +11,18 @@ import {
   type EpochRecord,
   type RegistrationRecord,
   type NodeStateRecord,
+  type StoppingRecord,
   readEpoch,
   readRegistration,
   readNodeState,
+  readStopping,
 } from './registration-records.ts';
 
 export type NodeDirectoryEntry = {
   readonly id: NodeId;
   readonly registration: StoredRecord<RegistrationRecord> | undefined;
   readonly state: StoredRecord<NodeStateRecord> | undefined;
+  readonly stopping: StoredRecord<StoppingRecord> | undefined;
 };
 
 export class NodeDirectory {
@@ -57,6 +60,7 @@ export class NodeDirectory {
     if (key?.kind === 'registration')
       this.#set(key.node, { registration: { entry, record: readRegistration(entry.value) } });
     if (key?.kind === 'state') this.#set(key.node, { state: { entry, record: readNodeState(entry.value) } });
+    if (key?.kind === 'stopping') this.#set(key.node, { stopping: { entry, record: readStopping(entry.value) } });
   }
 
   #delete(text: string): void {
@@ -64,13 +68,22 @@ export class NodeDirectory {
     if (key?.kind === 'epoch') this.#epoch = undefined;
     if (key?.kind === 'registration') this.#set(key.node, { registration: undefined });
     if (key?.kind === 'state') this.#set(key.node, { state: undefined });
+    if (key?.kind === 'stopping') this.#set(key.node, { stopping: undefined });
   }
 
   #set(id: NodeId, part: Partial<NodeDirectoryEntry>): void {
-    const node = { id, registration: undefined, state: undefined, ...this.#nodes.get(id), ...part };
-    if (node.registration === undefined && node.state === undefined) this.#nodes.delete(id);
+    const unknown = { id, registration: undefined, state: undefined, stopping: undefined };
+    const node = { ...unknown, ...this.#nodes.get(id), ...part };
+    const { registration, state, stopping } = node;
+    if ([registration, state, stopping].every((record) => record === undefined)) this.#nodes.delete(id);
     else this.#nodes.set(id, node);
   }
+}
+
+/** The process that registered last is stopping. The mark of an earlier process says nothing about it. */
+export function isStopping(node: NodeDirectoryEntry | undefined): boolean {
+  const generation = node?.stopping?.record?.generation;
+  return generation !== undefined && generation >= (node?.registration?.record?.generation ?? 0);
 }
 
 /** The status that `members` shows. `unknown` never means active. */

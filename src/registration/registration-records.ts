@@ -28,6 +28,9 @@ export type NodeStateRecord = {
   readonly note: string;
 };
 
+/** The process of this generation is stopping. It gets no new containers, and keeps its mode. */
+export type StoppingRecord = { readonly generation: number };
+
 /**
  * An epoch is a period in which some node was registered without a gap; `term` is the last term in which a survivor
  * confirmed it.
@@ -66,6 +69,14 @@ export function readNodeState(value: Uint8Array): NodeStateRecord | undefined {
     sinceWallMs: strictCount(fields['sinceWallMs']),
     note: strictText(fields['note'], noteCharactersMax),
   }));
+}
+
+export function encodeStopping(record: StoppingRecord): Uint8Array {
+  return encoder.encode(JSON.stringify(record));
+}
+
+export function readStopping(value: Uint8Array): StoppingRecord | undefined {
+  return readRecord(value, (fields) => ({ generation: strictCount(fields['generation']) }));
 }
 
 export function readEpoch(value: Uint8Array): EpochRecord | undefined {

@@ -21,6 +21,7 @@ describe('cluster keys', () => {
       { kind: 'epoch' },
       { kind: 'load', node },
       { kind: 'state', node },
+      { kind: 'stopping', node },
       { kind: 'registration', node },
     ];
     for (const key of keys) assert.deepEqual(parseClusterKey(clusterKey(key)), key);

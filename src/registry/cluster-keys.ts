@@ -13,6 +13,7 @@
  *   /cluster/epoch                              number of the epoch, and the term that confirmed it
  *   /cluster/load/{node}                        latest load report of the node
  *   /cluster/nodes/{node}/state                 mode of the node; outlives its registration
+ *   /cluster/nodes/{node}/stopping              the node is stopping; ends with the lease of its registration
  *   /cluster/register/{node}                    registration of the node, under its lease
  *   /cluster/spreads/{node}                     a new node without containers, which gets its share of them
  */
@@ -37,6 +38,7 @@ export type ClusterKey =
   | { readonly kind: 'load'; readonly node: NodeId }
   | { readonly kind: 'spread'; readonly node: NodeId }
   | { readonly kind: 'state'; readonly node: NodeId }
+  | { readonly kind: 'stopping'; readonly node: NodeId }
   | { readonly kind: 'registration'; readonly node: NodeId };
 
 /** Throws BAD_ARGUMENT for a name that does not follow `namePattern`. */
@@ -66,6 +68,8 @@ export function clusterKey(key: ClusterKey): string {
       return `/cluster/spreads/${parseNodeId(key.node)}`;
     case 'state':
       return `/cluster/nodes/${parseNodeId(key.node)}/state`;
+    case 'stopping':
+      return `/cluster/nodes/${parseNodeId(key.node)}/stopping`;
     case 'registration':
       return `/cluster/register/${parseNodeId(key.node)}`;
     default:
@@ -100,7 +104,8 @@ function nodeKeyOf(area: string | undefined, node: NodeId, rest: readonly string
   if (area === 'load') return rest.length === 0 ? { kind: 'load', node } : undefined;
   if (area === 'spreads') return rest.length === 0 ? { kind: 'spread', node } : undefined;
   if (area === 'register') return rest.length === 0 ? { kind: 'registration', node } : undefined;
-  return area === 'nodes' && rest.length === 1 && rest[0] === 'state' ? { kind: 'state', node } : undefined;
+  if (area !== 'nodes' || rest.length !== 1) return undefined;
+  return rest[0] === 'state' || rest[0] === 'stopping' ? { kind: rest[0], node } : undefined;
 }
 
 export const keyRanges = {
@@ -110,7 +115,7 @@ export const keyRanges = {
   containers: { from: '/cluster/container-', to: withPrefix('/cluster/containers/').to },
   containersOf: (pool: string): KeyRange => withPrefix(`/cluster/containers/${poolPath(pool)}/`),
   pools: withPrefix('/cluster/container-pools/'),
-  /** Epoch, states and registrations in one watch, so in one order. The loads lie between them. */
+  /** Epoch, states, stops and registrations in one watch, so in one order. The loads lie between them. */
   nodeDirectory: { from: '/cluster/epoch', to: withPrefix('/cluster/register/').to },
 } as const;
 

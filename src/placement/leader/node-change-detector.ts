@@ -44,11 +44,11 @@ export class NodeChangeDetector {
   }
 
   #check(nowMs: number, node: PlacementNode, queue: ReconcileQueue): number {
-    const { id, registered, mode, stateRevision, isWorker } = node;
+    const { id, registered, mode, stateRevision, stoppingGeneration, isWorker } = node;
     if (registered !== undefined) this.#leases.onGenerationSeen(nowMs, id, node.generation);
     const generation = Math.max(node.generation, this.#leases.generationOf(id) ?? 0);
     const leaseStatus = this.#leases.status(nowMs, id, generation);
-    const fingerprint = `${generation} ${leaseStatus} ${registered} ${mode} ${stateRevision} ${isWorker}`;
+    const fingerprint = `${generation} ${leaseStatus} ${registered} ${mode} ${stateRevision} ${stoppingGeneration} ${isWorker}`;
     if (this.#fingerprints.get(id) !== fingerprint) {
       this.#fingerprints.set(id, fingerprint);
       for (const container of node.owned) queue.enqueue(container);

@@ -3,9 +3,9 @@
  * leader continues where the former one stopped. Pure.
  */
 import { planReplicas } from './replica-plan.ts';
-import { planEvacuation, planMove } from './move-plan.ts';
+import { planEvacuation, planMove, planStopHandover } from './move-plan.ts';
 import { isWaitingForReplicaNote, planHandover, planOpening, planRecovery } from './owner-plan.ts';
-import type { PlacementContainer } from '../state/placement-view.ts';
+import { type PlacementContainer, isStoppingNode } from '../state/placement-view.ts';
 import { type ContainerPlan, type PlanningContext, nothingToDo } from './planning-context.ts';
 
 export function planContainer(context: PlanningContext, container: PlacementContainer): ContainerPlan {
@@ -25,6 +25,8 @@ export function planContainer(context: PlanningContext, container: PlacementCont
     const next = { ...record, note: '' };
     return { update: { container, next, receivers: [], previousOwner: undefined, isRepair: false, events: [] } };
   }
-  if (view.nodes.get(owner.node)?.mode === 'drained') return planEvacuation(context, pool, container);
+  const node = view.nodes.get(owner.node);
+  if (node?.mode === 'drained') return planEvacuation(context, pool, container);
+  if (node !== undefined && isStoppingNode(node)) return planStopHandover(context, pool, container);
   return planReplicas(context, pool, container);
 }

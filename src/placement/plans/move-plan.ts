@@ -13,8 +13,15 @@ import {
   type PlacementNode,
   type PlacementView,
   isActiveNode,
+  isStoppingNode,
 } from '../state/placement-view.ts';
-import { type ContainerMove, type PoolRecord, moveStepTexts } from '../state/container-records.ts';
+import {
+  type ContainerMove,
+  type PoolRecord,
+  cancelledMoveNote,
+  isCancelledMoveNote,
+  moveStepTexts,
+} from '../state/container-records.ts';
 import {
   type ContainerUpdate,
   type ContainerPlan,
@@ -29,6 +36,9 @@ import {
   leaseStatusOf,
   blockedOnNodes,
 } from './planning-context.ts';
+
+/** The cause of the cancellation gets time to pass. */
+const cancelledMoveDelayMs = 500;
 
 export type ContainerMoveRequest = {
   readonly pool: string;
@@ -68,7 +78,7 @@ function cancel(
   move: ContainerMove,
   reason: string,
 ): ContainerPlan {
-  const note = `the move to ${view.nameOf(move.to)} was cancelled: ${reason}`;
+  const note = cancelledMoveNote(view.nameOf(move.to), reason);
   const next = { ...container.record, move: undefined, note };
   const events = [containerEventOf(container, 'container.moveCancelled', move.to, reason)];
   return { update: { container, next, receivers: [], previousOwner: undefined, isRepair: false, events } };
@@ -88,6 +98,25 @@ export function planEvacuation(
     .filter(({ id }) => id !== record.owner?.node)
     .toSorted((a, b) => syncRank(a) - syncRank(b) || byOwned(a, b));
   return to === undefined ? blockedOnNodes : { update: { ...startOfMove(container, to.id, 'drain'), isRepair: true } };
+}
+
+/**
+ * A stopping node hands its containers to nodes that are in sync already: it has no time to wait for a copy. The others
+ * stay with it until it is gone.
+ */
+export function planStopHandover(
+  context: PlanningContext,
+  pool: PoolRecord,
+  container: PlacementContainer,
+): ContainerPlan {
+  const { record } = container;
+  const dueMs = isCancelledMoveNote(record.note) ? container.sinceMs + cancelledMoveDelayMs : 0;
+  if (context.nowMs < dueMs) return { dueMs };
+  const byOwned = byLoad((node) => ownerLoad(context, node));
+  const [to] = eligibleNodes(context)
+    .filter(({ id }) => id !== record.owner?.node && isInSync(context, pool, record, id))
+    .toSorted(byOwned);
+  return to === undefined ? blockedOnNodes : { update: startOfMove(container, to.id, 'stop') };
 }
 
 /** The update that starts the move, or the error that refuses it. */
@@ -119,6 +148,7 @@ function whyNotEligible(context: PlanningContext, id: NodeId): string | undefine
   if (node.registered === undefined) return `${node.name} is not registered`;
   if (!node.isWorker) return `${node.name} is not a worker`;
   if (node.mode !== 'active') return `${node.name} is ${node.mode ?? 'not active'}`;
+  if (isStoppingNode(node)) return `${node.name} is stopping`;
   return hasValidLease(context, node) ? undefined : `${node.name} does not answer`;
 }
 

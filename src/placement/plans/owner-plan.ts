@@ -3,7 +3,7 @@
  * container starts empty only if it never finished `init`, or if it was in memory and its whole ISR is lost. Pure.
  */
 import type { NodeId } from '../../base/ids.ts';
-import { type PlacementContainer, type PlacementNode, isActiveNode } from '../state/placement-view.ts';
+import { type PlacementContainer, type PlacementNode, isActiveNode, isStoppingNode } from '../state/placement-view.ts';
 import type { ContainerRecord, NodeInstance, ActivationReason, PoolRecord } from '../state/container-records.ts';
 import {
   type ContainerUpdate,
@@ -214,7 +214,7 @@ function bestReplica(
     return index === -1 ? ranking.length : index;
   };
   const ownerRank = (node: PlacementNode): number =>
-    node.id === record.owner?.node && node.mode !== 'drained' ? 0 : 1;
+    node.id === record.owner?.node && node.mode !== 'drained' && !isStoppingNode(node) ? 0 : 1;
   const byOwned = byLoad((node) => ownerLoad(context, node));
   return nodes.toSorted(
     (a, b) =>
@@ -243,7 +243,9 @@ function nextInTurn(nodes: readonly PlacementNode[], before: NodeId | undefined)
   return inOrder.find(({ id }) => before !== undefined && id > before) ?? inOrder[0];
 }
 
-function modeRank({ mode }: PlacementNode): number {
+function modeRank(node: PlacementNode): number {
+  const { mode } = node;
+  if (isStoppingNode(node)) return 4;
   return mode === 'active' ? 0 : mode === 'joining' ? 1 : mode === 'draining' ? 2 : 3;
 }
 

@@ -7,7 +7,12 @@ import type { NodeId } from '../../base/ids.ts';
 import type { RegistryChange, RegistryEntry } from '../../base/registry.ts';
 import { type ClusterKey, type ContainerName, parseClusterKey } from '../../registry/cluster-keys.ts';
 import { type PoolRecord, readContainer, readPool } from './container-records.ts';
-import { type NodeStateRecord, readRegistration, readNodeState } from '../../registration/registration-records.ts';
+import {
+  type NodeStateRecord,
+  readRegistration,
+  readNodeState,
+  readStopping,
+} from '../../registration/registration-records.ts';
 import { type DrainRecord, readDrain } from './drain-record.ts';
 import { type Versioned, type HeldContainer, containerFullName, heldCount, isMoving } from './node-holdings.ts';
 import { type LoadReport, readLoadReport } from './load-report.ts';
@@ -18,6 +23,10 @@ export type KnownNode = {
   registered: number | undefined;
   /** From its registration; its id when the registration is missing or unreadable. */
   name: string;
+  /** Of its registration; 0 when it is missing or unreadable. */
+  generation: number;
+  /** The generation that has announced its stop; undefined if none has. */
+  stopping: number | undefined;
   /** Only workers own and replicate containers. */
   isWorker: boolean;
   /** A missing or unreadable state never counts as active. */
@@ -33,7 +42,10 @@ export type KnownNode = {
   leaving: number;
 };
 
-type KeyOfNode = Extract<ClusterKey, { readonly kind: 'registration' | 'load' | 'state' | 'drain' | 'spread' }>;
+type KeyOfNode = Extract<
+  ClusterKey,
+  { readonly kind: 'registration' | 'load' | 'state' | 'stopping' | 'drain' | 'spread' }
+>;
 
 export class ClusterView {
   readonly nodes = new Map<NodeId, KnownNode>();
@@ -82,11 +94,15 @@ export class ClusterView {
         node.registered = entry.createRevision;
         const record = readRegistration(entry.value);
         node.name = record?.name ?? key.node;
+        node.generation = record?.generation ?? 0;
         node.isWorker = record?.roles.includes('worker') ?? false;
         return;
       }
       case 'state':
         this.#node(key.node, old).state = versioned(entry, readNodeState(entry.value));
+        return;
+      case 'stopping':
+        this.#node(key.node, old).stopping = readStopping(entry.value)?.generation;
         return;
       case 'load':
         this.#node(key.node, old).report = readLoadReport(entry.value);
@@ -180,6 +196,7 @@ export class ClusterView {
       case 'registration':
       case 'spread':
       case 'state':
+      case 'stopping':
         return this.#deleteOfNode(key);
     }
   }
@@ -200,6 +217,8 @@ export class ClusterView {
       id,
       registered: undefined,
       name: old?.nodes.get(id)?.name ?? id,
+      generation: 0,
+      stopping: undefined,
       isWorker: false,
       state: undefined,
       report: undefined,
@@ -215,15 +234,17 @@ export class ClusterView {
 
   /** Drops a node about which the registry has no entry any more. */
   #removeIfEmpty(node: KnownNode): void {
-    const { registered, state, report, drain, spread } = node;
+    const { registered, state, stopping, report, drain, spread } = node;
     if (heldCount(node) > 0) return;
-    if ([registered, state, report, drain, spread].every((entry) => entry === undefined)) this.nodes.delete(node.id);
+    if ([registered, state, stopping, report, drain, spread].every((entry) => entry === undefined))
+      this.nodes.delete(node.id);
   }
 }
 
 /** An active node may get containers. */
 export function isActive(node: KnownNode): boolean {
-  return node.isWorker && node.registered !== undefined && node.state?.record?.mode === 'active';
+  const isStopping = node.stopping !== undefined && node.stopping >= node.generation;
+  return node.isWorker && node.registered !== undefined && node.state?.record?.mode === 'active' && !isStopping;
 }
 
 function versioned<T>({ modRevision, createRevision }: RegistryEntry, record: T): Versioned<T> {

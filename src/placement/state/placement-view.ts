@@ -7,7 +7,7 @@ import type { NodeId } from '../../base/ids.ts';
 import type { RegistryChange, RegistryEntry } from '../../base/registry.ts';
 import { type ClusterKey, parseClusterKey } from '../../registry/cluster-keys.ts';
 import type { NodeMode } from '../../registration/node-modes.ts';
-import { readRegistration, readNodeState } from '../../registration/registration-records.ts';
+import { readRegistration, readNodeState, readStopping } from '../../registration/registration-records.ts';
 import { type ContainerRecord, type PoolRecord, readContainer, readNodeNumber, readPool } from './container-records.ts';
 
 export type PlacementNode = {
@@ -24,6 +24,8 @@ export type PlacementNode = {
   /** A missing or unreadable mode never counts as active. */
   mode: NodeMode | undefined;
   stateRevision: number;
+  /** The generation that has announced its stop; undefined if none has. */
+  stoppingGeneration: number | undefined;
   /** Its number in address tables. */
   number: number | undefined;
   readonly owned: Set<string>;
@@ -58,6 +60,8 @@ export type PlacementPool = {
   /** All containers with a lower number exist. */
   missingFrom: number;
 };
+
+type KeyOfNode = Extract<ClusterKey, { readonly kind: 'registration' | 'state' | 'stopping' | 'containerNode' }>;
 
 const numberPattern = /^(?:0|[1-9]\d{0,8})$/;
 
@@ -96,22 +100,19 @@ export class PlacementView {
     if (key?.kind === 'container') this.#putContainer(key, entry, nowMs, old);
     else if (key?.kind === 'pool') this.#putPool(key.pool, entry);
     else if (key?.kind === 'placer') this.placer = { value: entry.value, modRevision: entry.modRevision };
-    else if (key?.kind === 'registration' || key?.kind === 'state' || key?.kind === 'containerNode') {
+    else if (key !== undefined && isKeyOfNode(key)) {
       this.#putNode(key, entry, nowMs, old);
     }
   }
 
-  #putNode(
-    key: Extract<ClusterKey, { readonly kind: 'registration' | 'state' | 'containerNode' }>,
-    entry: RegistryEntry,
-    nowMs: number,
-    old: PlacementView | undefined,
-  ): void {
+  #putNode(key: KeyOfNode, entry: RegistryEntry, nowMs: number, old: PlacementView | undefined): void {
     const node = this.#node(key.node, nowMs, old);
     this.changedNames.nodes.add(node.id);
     if (key.kind === 'state') {
       node.mode = readNodeState(entry.value)?.mode;
       node.stateRevision = entry.modRevision;
+    } else if (key.kind === 'stopping') {
+      node.stoppingGeneration = readStopping(entry.value)?.generation;
     } else if (key.kind === 'containerNode') {
       node.number = readNodeNumber(entry.value);
       this.numberMax = Math.max(this.numberMax, node.number ?? 0);
@@ -191,7 +192,7 @@ export class PlacementView {
       this.changedNames.pools.add(key.pool);
       this.#removePoolIfEmpty(pool);
     } else if (key?.kind === 'placer') this.placer = undefined;
-    else if (key?.kind === 'registration' || key?.kind === 'state' || key?.kind === 'containerNode') {
+    else if (key !== undefined && isKeyOfNode(key)) {
       const node = this.nodes.get(key.node);
       if (node === undefined) return;
       this.changedNames.nodes.add(node.id);
@@ -199,6 +200,7 @@ export class PlacementView {
         node.registered = undefined;
         node.missingSinceMs = nowMs;
       } else if (key.kind === 'containerNode') node.number = undefined;
+      else if (key.kind === 'stopping') node.stoppingGeneration = undefined;
       else {
         node.mode = undefined;
         node.stateRevision = 0;
@@ -266,6 +268,7 @@ export class PlacementView {
       missingSinceMs: before?.registered === undefined ? (before?.missingSinceMs ?? nowMs) : nowMs,
       mode: undefined,
       stateRevision: 0,
+      stoppingGeneration: undefined,
       number: undefined,
       owned: new Set(),
       replicated: new Set(),
@@ -283,8 +286,17 @@ export class PlacementView {
 }
 
 /** It may get containers, as far as the registry knows; its serving lease is another question. */
-export function isActiveNode({ isWorker, registered, mode }: PlacementNode): boolean {
-  return isWorker && registered !== undefined && mode === 'active';
+export function isActiveNode(node: PlacementNode): boolean {
+  return node.isWorker && node.registered !== undefined && node.mode === 'active' && !isStoppingNode(node);
+}
+
+/** Its process is stopping. A later process of the node is not concerned. */
+export function isStoppingNode({ stoppingGeneration, generation }: PlacementNode): boolean {
+  return stoppingGeneration !== undefined && stoppingGeneration >= generation;
+}
+
+function isKeyOfNode(key: ClusterKey): key is KeyOfNode {
+  return ['registration', 'state', 'stopping', 'containerNode'].includes(key.kind);
 }
 
 function holdersOf({ owner, copies, inSync, move }: ContainerRecord): ReadonlySet<NodeId> {
