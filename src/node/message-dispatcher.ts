@@ -22,20 +22,23 @@ export type DispatcherPorts = {
   readonly containers: ContainerService | undefined;
   readonly jobs: Pick<JobService, 'handle'> | undefined;
   managePool(action: 'create' | 'delete', spec: string, done: Done<string>): void;
-  /** True once this node has started to leave. */
-  stopping(): boolean;
+  /** True once this node says goodbye. */
+  refusesRequests(): boolean;
+  /** True once this node takes no more calls of clients. Those of its own containers, and of other nodes, go on. */
+  refusesCalls(): boolean;
   count(name: string): void;
 };
 
 export function messageDispatcher(ports: DispatcherPorts): StreamService {
   return {
     request: (from, body, remainingMs, reply) => {
-      if (ports.stopping()) return reply(failure('DRAINED', undefined, 'no'));
+      if (ports.refusesRequests()) return reply(stopping);
       const allowed = isAllowed(ports, from, body);
       if (allowed && isMembershipRequest(body)) return ports.membership(from, body, reply);
       const message = allowed ? decode(ports, body) : undefined;
       if (message === undefined)
         return reply(failure('FORBIDDEN', 'the message is malformed, or the role of its sender may not send it'));
+      if (message.kind === 'routeCall' && ports.refusesCalls()) return reply(stopping);
       const { control, containers, jobs } = ports;
       // Calls first, because they are the most frequent messages.
       if (containers?.handle(from, message, remainingMs, reply) === true) return;
@@ -60,6 +63,7 @@ export function messageDispatcher(ports: DispatcherPorts): StreamService {
   };
 }
 
+const stopping = failure('DRAINED', 'this node is stopping', 'no');
 const ignored: ByteStreamEvents = { chunk: () => {}, writable: () => {}, ended: () => {} };
 
 function handleDiagnostics(ports: DispatcherPorts, message: Message, reply: Done<Uint8Array>): void {

@@ -24,15 +24,19 @@ import { JobService } from './jobs/job-service.ts';
 import { activationHint, lateReturnText } from './core/late-return.ts';
 import { NodeEventLog } from './core/node-event-log.ts';
 import { type MemberHistoryEntry, MemberHistory } from './membership/member-history.ts';
-import { type NodeStatus, nodeStatus } from './core/node-status.ts';
+import { type NodeStatus, nodeStatus, rejections } from './core/node-status.ts';
 import { type MemberRow, memberRows } from './membership/member-rows.ts';
 import { type Reachability, measureReachability, memberViewRequester } from './membership/reachability.ts';
+import { OrderlyStop } from './core/orderly-stop.ts';
 import { scopedClock } from './core/scoped-clock.ts';
 import { messageDispatcher } from './message-dispatcher.ts';
 import { type WorkerSummary, decodeWorkerSummary, publishWorkerSummary } from './membership/worker-summary.ts';
 
 const embeddedMax = 20_000;
 const healthReportMs = 1_000;
+const stopMsMax = 10_000;
+/** A manager that is stopping is the last choice as leader. */
+const healthWorst = 8;
 
 export function bootNode(ports: CorePorts, options: CoreOptions, hooks: CoreHooks = {}): NodeCore {
   return new Core(ports, options, hooks);
@@ -60,6 +64,9 @@ class Core implements NodeCore {
   #joined = false;
   #halted = false;
   #stopping = false;
+  #refusesCalls = false;
+  #refusesRequests = false;
+  readonly #stopCallbacks: Done<void>[] = [];
 
   constructor(ports: CorePorts, options: CoreOptions, hooks: CoreHooks) {
     const { clock, streams, store } = ports;
@@ -163,22 +170,29 @@ class Core implements NodeCore {
     });
   }
 
-  /** Leaves membership last: the leader then gives the containers of this node to other nodes. */
-  stop(done: Done<void>, reason = 'stopped'): void {
-    if (!this.#stopping) this.#emit('node.stopping', { reason });
+  acceptsCalls(): boolean {
+    return !this.#refusesCalls;
+  }
+
+  stop(done: Done<void>, reason = 'stopped', budgetMs = stopMsMax): void {
+    this.#stopCallbacks.push(done);
+    if (this.#stopping) return;
     this.#stopping = true;
-    const leaveMembership = (): void =>
-      this.#membership.leave(reason, () => {
-        this.#membership.stop();
-        this.#timers.close();
-        this.#ports.clock.schedule(0, () => done(success(undefined)));
-      });
-    const stopControl = (): void =>
-      this.control === undefined ? leaveMembership() : this.control.stop(leaveMembership);
-    const stopContainers = (): void =>
-      this.containers === undefined ? stopControl() : this.containers.stop(stopControl);
-    if (this.jobs === undefined) stopContainers();
-    else this.jobs.stop(stopContainers);
+    this.#emit('node.stopping', { reason });
+    const { clock, log } = this.#ports;
+    const { control, containers, jobs } = this;
+    const stop = new OrderlyStop({
+      ...{ clock, log, self: this.identity.id, control, containers, jobs },
+      members: () => this.memberViews(),
+      refuseCalls: () => (this.#refusesCalls = true),
+      refuseRequests: () => (this.#refusesRequests = true),
+      leaveMembership: (left) => this.#membership.leave(reason, left),
+    });
+    stop.run(budgetMs, this.#halted, () => {
+      this.#membership.stop();
+      this.#timers.close();
+      for (const callback of this.#stopCallbacks.splice(0)) callback(success(undefined));
+    });
   }
 
   #openControlPlane(): ControlPlane | undefined {
@@ -204,7 +218,8 @@ class Core implements NodeCore {
     );
     controlPlane.commands.setAdminHandler((command, done) => handleForwardedAdminCommand(this, command, done));
     const reportHealth = (): void => {
-      controlPlane.healthChanged(this.memberViews().find(({ entry }) => entry.id === identity.id)?.health ?? 0);
+      const own = this.memberViews().find(({ entry }) => entry.id === identity.id);
+      controlPlane.healthChanged(this.#stopping ? healthWorst : (own?.health ?? 0));
       clock.schedule(healthReportMs, reportHealth);
     };
     reportHealth();
@@ -360,7 +375,8 @@ class Core implements NodeCore {
     this.#ports.streams.serve(
       messageDispatcher({
         count: (name) => this.#count(name),
-        stopping: () => this.#stopping,
+        refusesRequests: () => this.#refusesRequests,
+        refusesCalls: () => this.#refusesCalls,
         members: () => this.memberViews(),
         membership: (from, body, reply) => this.#membership.handleRequest(from, body, reply),
         managePool: (action, spec, done) => handlePoolRequest(this, action, spec, done),
@@ -375,15 +391,4 @@ class Core implements NodeCore {
   #count(name: string): void {
     this.#counters.set(name, (this.#counters.get(name) ?? 0) + 1);
   }
-}
-
-function rejections(parts: Readonly<Record<string, Readonly<Record<string, number>>>>): Record<string, number> {
-  const prefix = 'rejected.';
-  const sums: Record<string, number> = {};
-  for (const [name, value] of Object.values(parts).flatMap((part) => Object.entries(part))) {
-    if (!name.startsWith(prefix)) continue;
-    const reason = name.slice(prefix.length);
-    sums[reason] = (sums[reason] ?? 0) + value;
-  }
-  return sums;
 }

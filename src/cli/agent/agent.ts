@@ -64,10 +64,10 @@ function whenStopRequested(flags: AgentFlags, options: NodeOptions, cleanUp: Cle
     const stop = (stopping: StopRequest): void => {
       const { exitCode } = new RemusterError('DEADLINE').row;
       setTimeout(() => {
-        printNotice(`the node did not stop within ${options.shutdownTimeoutMs} ms: exiting now`);
+        printNotice(`the node did not stop within ${options.stopTimeoutMs} ms: exiting now`);
         cleanUp.run();
         process.exit(exitCode);
-      }, options.shutdownTimeoutMs).unref();
+      }, options.stopTimeoutMs).unref();
       resolveRequest(stopping);
     };
     if (!flags.withParent) return onStopSignals(stop, cleanUp.run);

@@ -13,6 +13,7 @@ import {
   agentEnvironment,
   agentArguments,
   devHost,
+  devStopTimeoutMs,
   type DevIdentity,
   type DevSize,
   type PlannedNode,
@@ -50,7 +51,7 @@ function votersOf(managers: number): number {
   const limit = Math.min(managers, votersMax);
   return limit > 2 && limit % 2 === 0 ? limit - 1 : limit;
 }
-const stopMs = 15_000;
+const stopMs = devStopTimeoutMs + 5_000;
 const pollMs = 100;
 const logCheckMs = 10_000;
 

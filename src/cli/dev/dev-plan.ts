@@ -79,10 +79,14 @@ export function agentArguments(
     '--http-port': String(ports.httpPort),
     '--join': seeds.join(','),
     '--data': join(root, node.name),
+    '--stop-timeout': `${devStopTimeoutMs}ms`,
   };
   for (const [flag, value] of Object.entries(values)) if (value !== '') args.push(flag, value);
   return args;
 }
+
+/** Ctrl-C stops all nodes at once, and a person waits for it. */
+export const devStopTimeoutMs = 10_000;
 
 /** The nodes inherit only these options of the environment: the others may describe another node. */
 const inheritedNames = ['LOG_LEVEL', 'TIME_SCALE', 'PROFILE', 'CORES', 'WARM_RUNNERS_MAX'].map(

@@ -301,6 +301,25 @@ describe('a worker that ends', () => {
     ]);
   });
 
+  test('refuses new units before it stops, and completes those that run', () => {
+    const bed = new WorkerTestBed({ cores: 1 });
+    const bundle = bed.bundle('reportsProgress');
+    bed.assign(['a', 'b'].map((job) => unitAssignmentOf(unitSpecOf(job, { bundle }), { mayWait: true })));
+    bed.pass(100);
+    bed.worker.refuseUnits();
+    assert.deepEqual(bed.assign([unitAssignmentOf(unitSpecOf('c', { bundle }))]), ['DRAINED']);
+    bed.pass(100);
+    assert.equal(bed.ends('b')[0]?.status, 'returned');
+    assert.equal(bed.heartbeats.at(-1)?.draining, true);
+    assert.equal(bed.worker.isIdle, false);
+    // A change of the mode of the node does not bring the units back.
+    bed.worker.setDraining(false);
+    assert.deepEqual(bed.assign([unitAssignmentOf(unitSpecOf('d', { bundle }))]), ['DRAINED']);
+    bed.pass(3_000);
+    assert.equal(bed.ends('a')[0]?.status, 'completed');
+    assert.ok(bed.worker.isIdle);
+  });
+
   for (const acknowledges of [true, false]) {
     test(`returns running units and leaves no process, ${acknowledges ? 'with' : 'without'} acknowledgements`, () => {
       const bed = new WorkerTestBed();

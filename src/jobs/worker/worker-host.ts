@@ -75,6 +75,8 @@ export class WorkerHost {
   readonly #lease: WorkerLease;
   readonly #idleCallbacks: Done<void>[] = [];
   #isDraining = false;
+  /** The node stops soon: running units may still end. */
+  #refusesUnits = false;
   #isStopping = false;
   #isClosed = false;
   readonly #stopCallbacks: Done<void>[] = [];
@@ -185,6 +187,19 @@ export class WorkerHost {
     return this.#executor.count;
   }
 
+  /** No unit runs, and every end is acknowledged. */
+  get isIdle(): boolean {
+    return this.#executor.count === 0 && this.#reporter.unacknowledgedCount === 0;
+  }
+
+  /** From now on units are refused; those that wait for a core return to the manager. Running ones go on. */
+  refuseUnits(): void {
+    if (this.#refusesUnits) return;
+    this.#refusesUnits = true;
+    runGuarded(this.#halted, () => this.#executor.returnQueued('the worker is stopping'));
+    this.#lease.renewNow();
+  }
+
   /** Calls back when no unit runs and every end is acknowledged, for draining. */
   whenIdle(done: Done<void>): void {
     this.#idleCallbacks.push(done);
@@ -214,8 +229,9 @@ export class WorkerHost {
   }
 
   #refusal(): UnitAcceptance | undefined {
-    if (this.#isDraining || this.#isStopping)
-      return { code: 'DRAINED', message: `this worker is ${this.#isStopping ? 'stopping' : 'draining'}` };
+    const isStopping = this.#refusesUnits || this.#isStopping;
+    if (this.#isDraining || isStopping)
+      return { code: 'DRAINED', message: `this worker is ${isStopping ? 'stopping' : 'draining'}` };
     if (!this.#lease.holds) return { code: 'CAPACITY', message: 'this worker holds no lease of a leader' };
     const { unacknowledgedBytes, unacknowledgedCount } = this.#reporter;
     const isFull =
@@ -249,7 +265,7 @@ export class WorkerHost {
     const attempts = [...this.#executor.attemptIds(), ...this.#reporter.unacknowledgedIds()];
     return {
       ...{ kind: 'workerHeartbeat', generation: self.generation, coresTotal: total, attempts, isolation },
-      ...{ loadLevel: this.#ports.loadLevel(), draining: this.#isDraining || this.#isStopping },
+      ...{ loadLevel: this.#ports.loadLevel(), draining: this.#isDraining || this.#refusesUnits || this.#isStopping },
     };
   }
 
@@ -261,7 +277,7 @@ export class WorkerHost {
   }
 
   #notifyIfIdle(): void {
-    if (this.#executor.count > 0 || this.#reporter.unacknowledgedCount > 0) return;
+    if (!this.isIdle) return;
     for (const done of this.#idleCallbacks.splice(0)) done(success(undefined));
   }
 

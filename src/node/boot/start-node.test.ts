@@ -37,7 +37,7 @@ async function start(
   };
   const data = join(root, name);
   const fast = { profile: 'local', timeScale: 0.4 } as const;
-  const ports = { port: 0, httpPort: 0, shutdownTimeoutMs: 5_000 };
+  const ports = { port: 0, httpPort: 0, stopTimeoutMs: 5_000 };
   const node = await startNode(nodeOptions({ name, data, join: join_, secret, ...fast, ...ports, ...more }), { log });
   running.add(node);
   void node.ended.then(() => running.delete(node));

@@ -89,6 +89,9 @@ const shutdownOrder = [
   'store',
   'data',
 ] as const;
+/** The process ends itself when all of `stopTimeoutMs` has passed, so the shutdown ends a little before. */
+const shutdownShare = 0.96;
+const coreShare = 0.96;
 const portAttemptsMax = 8;
 /** The package that deployed modules import: the copy that runs them. */
 const ownEntries = {
@@ -152,7 +155,7 @@ async function open(start: StartContext): Promise<RunningNode> {
       halted: (error) => void lifecycle.stop('internal error', error),
     },
   );
-  shutdown.add('goodbye', () => toPromise((done) => core.stop(done, lifecycle.reason)));
+  shutdown.add('goodbye', (limitMs) => toPromise((done) => core.stop(done, lifecycle.reason, coreShare * limitMs)));
   const httpPort = await openHttp(start, core, chaos, () =>
     sumCounters(transport.counters(), thread.transportCounters()),
   );
@@ -244,7 +247,7 @@ function openEtcd(
     await toPromise((done) => leadership.stop(done));
     registry.close();
   });
-  return { registry, leadership };
+  return { registry, leadership, resign: (done) => leadership.resign(done) };
 }
 
 /** The announced address must be reachable by other nodes. */
@@ -373,7 +376,7 @@ async function end(
 ): Promise<void> {
   if (error === undefined) log('info', 'stopping', { reason });
   else log('error', 'stopping', { reason, error });
-  const { failed, stuck } = await shutdown.run(options.shutdownTimeoutMs / shutdownOrder.length);
+  const { failed, stuck } = await shutdown.run(shutdownShare * options.stopTimeoutMs);
   for (const { step, error: why } of failed) log('warn', 'a shutdown step failed', { step, error: why });
   for (const step of stuck) log('warn', 'a shutdown step did not end in time', { step });
   log('info', 'stopped', { reason });

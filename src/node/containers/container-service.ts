@@ -215,6 +215,12 @@ export class ContainerService {
     return this.calls.openedResultStream(from, opening, stream);
   }
 
+  /** This node starts no more calls of its containers, and closes them when those under way have ended. */
+  finishCalls(limitMs: number, done: () => void): void {
+    if (this.#worker === undefined) done();
+    else this.#worker.hosting.stop(() => done(), limitMs);
+  }
+
   /** Stops in order: running calls end, and committed state is on disk. */
   stop(done: Done<void>): void {
     for (const end of this.#cancels) end();

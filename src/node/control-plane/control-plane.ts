@@ -41,7 +41,12 @@ import { LeaderCommands } from './leader-commands.ts';
 import { NodeRegistration } from './node-registration.ts';
 
 /** A registry outside of Remuster (etcd), and the leadership that is decided there. */
-export type ExternalRegistry = { readonly registry: Registry; readonly leadership: Leadership };
+export type ExternalRegistry = {
+  readonly registry: Registry;
+  readonly leadership: Leadership;
+  /** Stops leading, so that another candidate can. */
+  readonly resign: (done: Done<void>) => void;
+};
 
 export type ControlPlanePorts = {
   readonly clock: Clock;
@@ -197,11 +202,27 @@ export class ControlPlane {
     return this.#ports.clock;
   }
 
+  /** Alive as far as membership knows, registered, and it has not announced its stop. */
+  isStaying(id: NodeId): boolean {
+    return !this.#isGone(id) && this.registration.isStaying(id);
+  }
+
+  /** If this node leads, another manager does afterwards. It keeps leading if no other manager stays. */
+  handOverLeadership(done: () => void): void {
+    const { external } = this.#ports;
+    if (!this.leadership.isLeading()) return done();
+    if (external !== undefined) return external.resign(() => done());
+    const { id: self } = this.#settings.identity;
+    const voters = this.manager?.group.view().members.filter(({ standing }) => standing === 'voter') ?? [];
+    if (!voters.some(({ id }) => id !== self && this.isStaying(id))) return done();
+    this.manager?.group.transfer(undefined, this.#settings.options.electionTimeoutMs * 2, () => done());
+  }
+
   /** The process ends and may restart soon: transfers leadership; the registration stays until it expires. */
   stop(done: Done<void>): void {
     this.registration.stop();
     for (const cancel of this.#cancels) cancel();
-    this.#transferLeadership(() => {
+    this.handOverLeadership(() => {
       this.#client?.close();
       this.manager?.stop();
       done(success(undefined));
@@ -345,12 +366,5 @@ export class ControlPlane {
       done(outcome.ok ? success({}) : outcome);
       this.#reports.onLeft(reason);
     });
-  }
-
-  #transferLeadership(done: () => void): void {
-    const { manager } = this;
-    if (manager === undefined || !manager.group.leadership.isLeading()) return done();
-    if (manager.group.view().members.filter(({ standing }) => standing === 'voter').length === 1) return done();
-    manager.group.transfer(undefined, this.#settings.options.electionTimeoutMs * 2, () => done());
   }
 }

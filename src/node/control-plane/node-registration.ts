@@ -2,7 +2,7 @@
  * The registration of this node, its load report, and a directory of the other registrations. Wires them; decides
  * nothing.
  */
-import type { Done } from '../../base/errors.ts';
+import { type Done, failure, success } from '../../base/errors.ts';
 import type { NodeId } from '../../base/ids.ts';
 import type { Cancel, Clock, Identity } from '../../base/ports.ts';
 import type { Random } from '../../base/random.ts';
@@ -10,12 +10,12 @@ import type { Leadership, LeaseId, Registry, RegistryChange } from '../../base/r
 import type { LoadReport } from '../../placement/state/load-report.ts';
 import { startLoadReporter } from '../../placement/balance/load-reporter.ts';
 import { startInformer } from '../../registry/informer.ts';
-import { keyRanges, parseClusterKey } from '../../registry/cluster-keys.ts';
+import { clusterKey, keyRanges, parseClusterKey } from '../../registry/cluster-keys.ts';
 import { isLateReturn } from '../../registration/node-modes.ts';
 import type { RegistrationOptions } from '../../registration/registration-options.ts';
-import { type NodeStateRecord, readNodeState } from '../../registration/registration-records.ts';
+import { type NodeStateRecord, encodeStopping, readNodeState } from '../../registration/registration-records.ts';
 import { RegistrationHost } from '../../registration/registration-host.ts';
-import { NodeDirectory, registrationStatus } from '../../registration/node-directory.ts';
+import { NodeDirectory, isStopping, registrationStatus } from '../../registration/node-directory.ts';
 
 export type NodeRegistrationPorts = {
   readonly registry: Registry;
@@ -60,6 +60,29 @@ export class NodeRegistration {
   stop(): void {
     this.#registration.stop();
     for (const cancel of this.#cancels) cancel();
+  }
+
+  /**
+   * Marks this process as stopping, so that the leader hands its containers over and gives it no others. The mark ends
+   * with the lease of this registration: the mode of the node does not change.
+   */
+  announceStop(timeoutMs: number, done: Done<void>): void {
+    const { registry, clock } = this.#ports;
+    const { id: node, generation } = this.#identity;
+    const { lease } = this;
+    if (lease === undefined)
+      return void clock.schedule(0, () => done(failure('PRECONDITION', 'the node is not registered', 'no')));
+    const key = clusterKey({ kind: 'stopping', node });
+    const mark = { kind: 'put', key, value: encodeStopping({ generation }), lease } as const;
+    registry.transact({ compare: [], then: [mark], otherwise: [] }, { timeoutMs }, (outcome) => {
+      done(outcome.ok ? success(undefined) : outcome);
+    });
+  }
+
+  /** The node is registered and has not announced its stop. */
+  isStaying(id: NodeId): boolean {
+    const node = this.#directory.get(id);
+    return node?.registration !== undefined && !isStopping(node);
   }
 
   /** Removes the registration for good. */

@@ -76,8 +76,11 @@ export type NodeCore = {
   status(): NodeStatus;
   /** Growing counters by part and name; `rejected.<reason>` counts rejected input. */
   counters(): Readonly<Record<'core' | 'membership' | 'containers', Readonly<Record<string, number>>>>;
+  /** False once the node is about to leave: calls of clients go to other nodes. */
+  acceptsCalls(): boolean;
   /**
-   * Announces that the node leaves, waits for acks up to a timeout, and stops. A second call waits for the same stop.
+   * Hands over what other nodes can take, lets calls and units end, says goodbye and stops, within `budgetMs`. A second
+   * call waits for the same stop.
    */
-  stop(done: Done<void>, reason?: string): void;
+  stop(done: Done<void>, reason?: string, budgetMs?: number): void;
 };

@@ -45,3 +45,15 @@ function leadershipOf(members: readonly MemberRow[], view: LeadershipView | unde
   const name = members.find(({ id }) => id === leader)?.name ?? leader ?? null;
   return { leader: name, leaderId: leader ?? null, term, fence: fence?.toString() ?? null };
 }
+
+/** By reason: the sum over all parts of the counters `rejected.<reason>`. */
+export function rejections(parts: Readonly<Record<string, Readonly<Record<string, number>>>>): Record<string, number> {
+  const prefix = 'rejected.';
+  const sums: Record<string, number> = {};
+  for (const [name, value] of Object.values(parts).flatMap((part) => Object.entries(part))) {
+    if (!name.startsWith(prefix)) continue;
+    const reason = name.slice(prefix.length);
+    sums[reason] = (sums[reason] ?? 0) + value;
+  }
+  return sums;
+}

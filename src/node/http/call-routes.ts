@@ -19,11 +19,12 @@ const callTimeoutMsMax = 110_000;
 const shape =
   '{"pool", "method", "args"?: [...], "route": {hash, id, range, broadcast, node, local or dynamic}, "callId"?, "timeoutMs"?}';
 
-/** `calls` is undefined on a node without containers. */
+/** `calls` is undefined on a node without containers, and throws while the node accepts none. */
 export function callRoutes(calls: () => Pick<ContainerCalls, 'session'> | undefined): readonly ApiRoute[] {
   let session: CallSession | undefined;
   const handler: ApiRoute['handler'] = async (request) => {
-    session ??= calls()?.session('http');
+    const accepted = calls();
+    session ??= accepted?.session('http');
     return await call(session, request);
   };
   return [{ method: 'POST', path: '/v1/call', handler }];

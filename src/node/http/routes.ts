@@ -47,7 +47,10 @@ export function httpRoutes(sources: HttpRouteSources): readonly ApiRoute[] {
     ...poolRoutes(core),
     ...moduleRoutes(core),
     ...poolTransferRoutes(() => core.containers),
-    ...callRoutes(() => core.containers?.calls),
+    ...callRoutes(() => {
+      if (!core.acceptsCalls()) throw new RemusterError('DRAINED', 'this node is stopping', 'no');
+      return core.containers?.calls;
+    }),
     ...jobRoutes(() => core.jobs?.gateway, core.clock),
     ...registryRoutes(core, options.cluster),
     get('/v1/config', () => listReply(optionNames.map((name) => configRow(name, sources)))),
@@ -83,7 +86,7 @@ function readiness(core: NodeCore): Check[] {
       ok: joined,
       detail: joined ? 'a seed has replied, or none was given' : 'no seed has replied yet',
     },
-    { name: 'serving', ok: !stopping, detail: stopping ? 'the node is leaving' : 'the node accepts requests' },
+    { name: 'serving', ok: !stopping, detail: stopping ? 'the node is stopping' : 'the node accepts requests' },
   ];
 }
 

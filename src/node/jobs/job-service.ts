@@ -112,6 +112,11 @@ export class JobService {
     return this.worker === undefined ? jobs : { ...jobs, unitsHere: this.worker.runningUnits() };
   }
 
+  /** The node stops soon: its worker takes no more units. */
+  refuseUnits(): void {
+    this.worker?.refuseUnits();
+  }
+
   /** Returns running units to the manager and ends all runner processes. */
   stop(done: Done<void>): void {
     for (const cancel of this.#cancels) cancel();

@@ -136,10 +136,10 @@ export const optionsTable = {
     { local: 1_000, lan: 2_000, wan: 5_000, classic: 3_000 },
     'Longest wait for a connection to another node.',
   ),
-  shutdownTimeoutMs: optionRow(
+  stopTimeoutMs: optionRow(
     durationOption({ min: 100, max: hour }),
-    10_000,
-    'Longest time for an orderly shutdown; after it the process exits anyway.',
+    25_000,
+    'Longest time for an orderly stop (hand-over, running calls and units, goodbye); after it the process exits anyway.',
   ),
   cleanupIntervalMs: optionRow(
     durationOption({ min: 100, max: 24 * hour }),

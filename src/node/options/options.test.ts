@@ -52,7 +52,7 @@ describe('the precedence of sources', () => {
   test('applies timeScale to protocol times and nothing else', () => {
     const { values } = resolveOptions({ flags: { timeScale: '0.5', probeInterval: undefined, stuckAfterMs: '4s' } });
     assert.deepEqual([values.probeIntervalMs, values.stuckAfterMs], [500, 2_000]);
-    assert.equal(values.shutdownTimeoutMs, 10_000);
+    assert.equal(values.stopTimeoutMs, 25_000);
     assert.deepEqual(nodeOptions({ timeScale: 0.5 }).probeIntervalMs, 500);
   });
 });
