@@ -62,6 +62,13 @@ export type PoolObservation =
       readonly known: number;
       readonly logged: number;
     })
+  /** A node stopped in order. It owned so many containers with replicas in sync; `kept` were not handed over. */
+  | {
+      readonly kind: 'nodeStopped';
+      readonly node: string;
+      readonly owned: number;
+      readonly kept: readonly ContainerLabel[];
+    }
   /** A client deletes the pool, with retries until it is gone. */
   | { readonly kind: 'poolDeleted'; readonly pool: string }
   /** That node has replied to a client that the pool exists. */

@@ -41,12 +41,18 @@ const poolsRead = (...pools: readonly string[]): Observation => ({ kind: 'poolsR
 const tableLogRead = (known: number, logged: number): Observation => ({
   ...{ kind: 'tableLogRead', ...here, node: 'n1', known, logged },
 });
+const stopped = (...kept: readonly number[]): Observation => ({
+  ...{ kind: 'nodeStopped', node: 'n4', owned: 2, kept: kept.map((container) => ({ pool: 'p', container })) },
+});
 const unreachable: Observation = { kind: 'containerUnreachable', ...here, by: 'n1', reason: 'DEADLINE' };
 
 type Case = readonly [keyof typeof poolProperties, RegExp | undefined, readonly Observation[]];
 
 const cases: readonly Case[] = [
   ['oneOwnerPerContainer', undefined, [executed('a'), executed('b')]],
+  ['stopsHandOver', undefined, [stopped()]],
+  ['stopsHandOver', /n4 stopped in order and did not hand p\/3 over/, [stopped(3)]],
+  ['stopsHandOver', /no node that stopped owned/, []],
   ['refusalsHaveNoEffect', undefined, [refused('a'), dumped('b')]],
   ['refusalsHaveNoEffect', /a was refused, but p\/3 has it/, [refused('a'), dumped('a')]],
   ['oneOwnerPerContainer', /while n5 serves it too/, [executed('a', { alsoServedBy: [{ node: 'n5', fence: 4n }] })]],

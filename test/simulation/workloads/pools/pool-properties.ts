@@ -253,6 +253,20 @@ const everyCallSucceeds: Property = () => {
   };
 };
 
+/** A node that stops in order hands its containers over before it says goodbye. */
+const stopsHandOver: Property = () => {
+  let owned = 0;
+  return {
+    observe(event) {
+      if (event.kind !== 'nodeStopped') return undefined;
+      owned += event.owned;
+      const [kept] = event.kept;
+      return kept && `${event.node} stopped in order and did not hand ${containerName(kept)} over`;
+    },
+    atEnd: () => (owned === 0 ? 'no node that stopped owned a container' : undefined),
+  };
+};
+
 function containerName({ pool, container }: ContainerLabel): string {
   return `${pool}/${container}`;
 }
@@ -270,6 +284,7 @@ export const poolProperties = {
   openedBeforeCalled,
   refusalsHaveNoEffect,
   statesAreIsolated,
+  stopsHandOver,
   tablesAgree,
   tablesAreLogged,
 } as const satisfies Readonly<Record<string, Property>>;

@@ -17,6 +17,7 @@ import { SimulatedWorld } from '../../../../src/simulation/world/simulated-world
 import { cellModule, type CellDump } from './cell-module.ts';
 import { PoolClients, type PoolClientsOptions } from './pool-clients.ts';
 import type { ContainerLabel } from '../../../../src/simulation/cluster/registry-oracle.ts';
+import { NodeStops } from './node-stops.ts';
 import { PoolOperator, type PoolPlan } from './pool-operator.ts';
 import { poolLabel, poolNameOfLabel } from './pool-label.ts';
 import { RecreatingClients } from './recreating-clients.ts';
@@ -46,6 +47,8 @@ type PoolWorkloadKind = {
   readonly recreated?: readonly string[];
   /** Failpoints never fire. */
   readonly withoutFailpoints?: boolean;
+  /** Nodes are stopped in order and started again. */
+  readonly hasStops?: boolean;
 };
 
 export const poolWorkloads = {
@@ -53,6 +56,8 @@ export const poolWorkloads = {
   poolsRecreated: (context) => runPools(context, { plans: [one], recreated: ['again-1', 'again-2'], isBusy: true }),
   poolsDeleted: (context) => runPools(context, { plans: [two, deletedPool], isBusy: true }),
   poolsTwoReplicas: (context) => runPools(context, { plans: [two], isBusy: false }),
+  poolsStopped: (context) =>
+    runPools(context, { plans: [two, three], isBusy: false, withoutFailpoints: true, hasStops: true }),
   poolsFaultFree: (context) => runPools(context, { plans: [two, three], isBusy: true, withoutFailpoints: true }),
 } as const satisfies Readonly<Record<string, Workload>>;
 
@@ -78,11 +83,12 @@ class PoolWorkload {
   readonly #clients: PoolClients;
   readonly #operator: PoolOperator;
   readonly #recreating: RecreatingClients;
+  readonly #stops: NodeStops | undefined;
   #dumps = 0;
 
   constructor(
     { seed, names, detailed, sink, observe }: WorkloadContext,
-    { plans, recreated = [], isBusy, withoutFailpoints = false }: PoolWorkloadKind,
+    { plans, recreated = [], isBusy, withoutFailpoints = false, hasStops = false }: PoolWorkloadKind,
   ) {
     const random = new Random(seed).fork('pools');
     this.#observe = observe;
@@ -126,6 +132,9 @@ class PoolWorkload {
       pools: () => this.#operator.pools(),
       entryPoint: (name) => this.#entryPoint(name),
     });
+    this.#stops = hasStops
+      ? new NodeStops({ world, random: random.fork('stops'), oracle: observer.oracle, observe })
+      : undefined;
     this.#recreating = new RecreatingClients({
       ...{ world, random: random.fork('rounds'), names: recreated, observe, acknowledged },
       nextRequest: () => this.#clients.nextRequest(),
@@ -137,11 +146,13 @@ class PoolWorkload {
       this.#operator.start();
       this.#clients.start();
       this.#recreating.start();
+      this.#stops?.start();
     });
   }
 
   healed(): void {
     this.#operator.stop();
+    this.#stops?.stop();
     this.world.timeline.after(recreationMs, () => this.#recreating.stop());
   }
 
@@ -166,7 +177,8 @@ class PoolWorkload {
 
   #entryPoint(name: string): { readonly calls: ContainerCalls; readonly clock: Clock } | undefined {
     const core = this.world.program(name)?.core;
-    return core?.containers && { calls: core.containers.calls, clock: core.clock };
+    if (core?.acceptsCalls() !== true) return undefined;
+    return core.containers && { calls: core.containers.calls, clock: core.clock };
   }
 
   #dump(name: ContainerLabel): void {
