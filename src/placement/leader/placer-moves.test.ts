@@ -169,7 +169,10 @@ describe('a move', () => {
     cluster.until(() => cluster.record(fullName).move === undefined, 2_000, 'cancelled');
     assert.equal(cluster.record(fullName).fence, fence);
     cluster.until(() => !cluster.copies(fullName).includes(to), 2_000, 'the surplus replica is dropped');
-    assert.match(cluster.events.findLast((event) => event.startsWith('container.moveCancelled')) ?? '', /copying its state took/);
+    assert.match(
+      cluster.events.findLast((event) => event.startsWith('container.moveCancelled')) ?? '',
+      /copying its state took/,
+    );
     cluster.settle(2);
   });
 
