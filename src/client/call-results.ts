@@ -1,14 +1,7 @@
 /** Turns the reply to a routed call into a value, the aggregate of several containers, PARTIAL, or a retry. */
-import {
-  type ErrorCode,
-  RemusterError,
-  parseErrorCode,
-  failure,
-  isRemusterError,
-  success,
-  withPossibleEffect,
-} from '../base/errors.ts';
+import { type ErrorCode, RemusterError, parseErrorCode, failure, success } from '../base/errors.ts';
 import type { ContainerCallResult } from '../containers/contract.ts';
+import { aggregateFailure } from '../containers/calls/aggregation.ts';
 import { callResultOfReply } from '../containers/calls/call-messages.ts';
 import type { Methods } from '../containers/module.ts';
 import type { Message } from '../messages/catalogue.ts';
@@ -50,8 +43,6 @@ function aggregateParts(parts: readonly ContainerCallResult[], method: Methods[s
   try {
     return aggregate(values);
   } catch (error) {
-    // All containers have executed the method.
-    if (isRemusterError(error)) throw withPossibleEffect(error);
-    throw new RemusterError('CALL_FAILED', error instanceof Error ? error.message : String(error), 'maybe');
+    throw aggregateFailure(error);
   }
 }

@@ -250,10 +250,11 @@ test('a call uses the call id of its caller, and invalid arguments send nothing'
   assert.equal(await cluster.until(named.hash('a').add(2)), 2);
   assert.equal(await cluster.until(named.hash('a').add(2)), 2);
   assert.deepEqual(cluster.lowestPending, [0, 0]);
-  await assert.rejects(pool.with({ callId: 'mine' }).hash('a').add(1), withCode('BAD_ARGUMENT'));
+  assert.equal(await cluster.until(pool.with({ callId: 'mine' }).hash('a').add(3)), 5);
+  await assert.rejects(pool.with({ callId: 'not a name' }).hash('a').add(1), withCode('BAD_ARGUMENT'));
   await assert.rejects(pool.with({ timeoutMs: Number.NaN }).hash('a').add(1), withCode('BAD_ARGUMENT'));
   await assert.rejects(pool.hash('a').add((() => 1) as never), withCode('BAD_ARGUMENT'));
-  assert.equal(cluster.received.length, 2);
+  assert.equal(cluster.received.length, 3);
 });
 
 test('closing a session cancels its calls and leaves no timer or connection', async () => {

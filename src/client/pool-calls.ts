@@ -3,9 +3,10 @@
  * cancels all when the session closes.
  */
 import { RemusterError, toPromise } from '../base/errors.ts';
-import { type CallId, parseCallId } from '../base/ids.ts';
+import type { CallId } from '../base/ids.ts';
 import type { RoutedCall } from '../containers/contract.ts';
 import { routeCallToMessage } from '../containers/calls/call-messages.ts';
+import { callIdOf } from '../containers/calls/caller-session.ts';
 import type { CallOptions, Methods, ModuleDefinition, PoolHandle, Route } from '../containers/module.ts';
 import { type HandleCall, isStreamingMethod, poolHandle } from '../containers/pool-handle.ts';
 import { encodeMessage } from '../messages/catalogue.ts';
@@ -108,7 +109,7 @@ export class PoolCalls {
   }
 
   #callId({ callId }: CallOptions): CallId {
-    return callId === undefined ? this.#callIds.allocate() : parseCallId(callId);
+    return callId === undefined ? this.#callIds.allocate() : callIdOf(callId);
   }
 
   #routedCall(call: HandleCall, options: CallOptions, id: CallId): RoutedCall {

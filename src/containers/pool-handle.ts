@@ -6,7 +6,16 @@
  */
 import { RemusterError } from '../base/errors.ts';
 import { namePattern } from '../base/ids.ts';
-import type { CallOptions, Calls, FannedCalls, Methods, ModuleDefinition, PoolHandle, Route } from './module.ts';
+import type {
+  CallOptions,
+  Calls,
+  FannedCalls,
+  Methods,
+  MethodSpec,
+  ModuleDefinition,
+  PoolHandle,
+  Route,
+} from './module.ts';
 
 export type HandleCall = {
   readonly pool: string;
@@ -15,6 +24,8 @@ export type HandleCall = {
   readonly route: Route;
   /** The route names several containers: the result is that of the `aggregate` of the method, or a list. */
   readonly isFanOut: boolean;
+  /** Of the method: for results of several containers that the node could not combine, because it lacks the module. */
+  readonly aggregate: MethodSpec['aggregate'];
 };
 
 /** A method that is an async generator returns an AsyncIterable, perhaps in a promise; all others return a promise. */
@@ -72,17 +83,23 @@ function createCallsClass(methods: Methods): CallsClass {
   }
   for (const [name, method] of Object.entries(methods)) {
     const isStream = isStreamingMethod(method);
+    const aggregate = typeof method === 'object' ? method.aggregate : undefined;
     const call = function (this: Target, ...args: readonly unknown[]): unknown {
-      return isStream ? openStream(this, name, args) : send(this, name, args);
+      return isStream ? openStream(this, name, args) : send(this, name, args, aggregate);
     };
     Object.defineProperty(ModuleCalls.prototype, name, { value: call, enumerable: true });
   }
   return ModuleCalls;
 }
 
-function send(target: Target, method: string, args: readonly unknown[]): ReturnType<InvokeCall> {
+function send(
+  target: Target,
+  method: string,
+  args: readonly unknown[],
+  aggregate?: MethodSpec['aggregate'],
+): ReturnType<InvokeCall> {
   const { pool, invoke, options } = target[contextOf];
-  return invoke({ pool, method, args, route: target[routeOf], isFanOut: target[fanOutOf] }, options);
+  return invoke({ pool, method, args, route: target[routeOf], isFanOut: target[fanOutOf], aggregate }, options);
 }
 
 /** Starts the call at the first read, as a generator does; a reader that stops ends the call. */

@@ -49,7 +49,7 @@ export class Aggregation {
       const value = encodeValue(await result);
       this.#end(success({ value }));
     } catch (error) {
-      this.#end({ ok: false, error: failureOf(error) });
+      this.#end({ ok: false, error: aggregateFailure(error) });
     }
   }
 
@@ -71,12 +71,12 @@ function tryOutcome<T>(run: () => T): Outcome<T> {
   try {
     return success(run());
   } catch (error) {
-    return { ok: false, error: failureOf(error) };
+    return { ok: false, error: aggregateFailure(error) };
   }
 }
 
 /** All containers have run the method, so state may have changed. */
-function failureOf(error: unknown): RemusterError {
+export function aggregateFailure(error: unknown): RemusterError {
   if (isRemusterError(error)) return withPossibleEffect(error);
   return new RemusterError('CALL_FAILED', `aggregate: ${errorText(error)}`, 'maybe');
 }

@@ -6,7 +6,8 @@ import { type Outcome, RemusterError, isRemusterError, withStateChanged } from '
 import { type CallId, type NodeId, namePattern, parseCallId } from '../../base/ids.ts';
 import { decodeValue, encodeValue } from '../../messages/codec/value.ts';
 import type { CallResult, CallSession, RoutedCall } from '../contract.ts';
-import type { CallOptions, Route } from '../module.ts';
+import type { CallOptions, MethodSpec, Route } from '../module.ts';
+import { aggregateFailure } from './aggregation.ts';
 import { type AbortListener, addAbortListener, removeAbortListener } from './abort-listeners.ts';
 import type { Completion, CancellableCall } from './container-call.ts';
 
@@ -20,7 +21,11 @@ export type CallerSessionParts = {
   start(call: RoutedCall, completion: Completion<CallResult>): CancellableCall;
 };
 
-type SessionCall = Pick<RoutedCall, 'pool' | 'method' | 'route'> & { readonly args: readonly unknown[] };
+type SessionCall = Pick<RoutedCall, 'pool' | 'method' | 'route'> & {
+  readonly args: readonly unknown[];
+  /** Absent for a caller without the module, such as HTTP: it gets the list of results. */
+  readonly aggregate?: MethodSpec['aggregate'];
+};
 
 /** A session name is a node id, a number of up to 15 digits and this many characters. */
 const nameCharactersMax = 14;
@@ -50,6 +55,7 @@ class OutstandingCall implements AbortListener, RoutedCall, Completion<CallResul
   next: AbortListener | undefined;
   running: CancellableCall | undefined;
   hasEnded = false;
+  readonly #aggregate: MethodSpec['aggregate'];
   readonly #resolve: Resolve;
   readonly #reject: Reject;
 
@@ -59,6 +65,7 @@ class OutstandingCall implements AbortListener, RoutedCall, Completion<CallResul
     this.args = args;
     this.route = call.route;
     this.id = id;
+    this.#aggregate = call.aggregate;
     this.#resolve = resolve;
     this.#reject = reject;
   }
@@ -71,7 +78,7 @@ class OutstandingCall implements AbortListener, RoutedCall, Completion<CallResul
     this.remove();
     if (!outcome.ok) return this.#reject(outcome.error);
     try {
-      this.#resolve(valueOf(outcome.value));
+      this.#resolve(valueOf(outcome.value, this.#aggregate));
     } catch (error) {
       this.#reject(error);
     }
@@ -119,8 +126,8 @@ export class CallerSession implements CallSession {
     reject: Reject,
   ): void {
     if (signal?.aborted === true) throw new RemusterError('CANCELLED', undefined, 'no');
-    checkTimeout('timeoutMs', timeoutMs);
-    checkTimeout('retryTimeoutMs', retryTimeoutMs);
+    checkTimeout('timeoutMs', timeoutMs, 1);
+    checkTimeout('retryTimeoutMs', retryTimeoutMs, 0);
     const { args } = call;
     const bytes = args.length === 0 ? noArgs : encodeArgs(args);
     const id = callId === undefined ? this.#id(++this.#counter) : callIdOf(callId);
@@ -169,18 +176,26 @@ export function callIdOf(text: string): CallId {
 /** The longest delay of a timer. */
 const timeoutMsMax = 2 ** 31 - 1;
 
-function checkTimeout(name: string, timeoutMs: number | undefined): void {
-  if (timeoutMs === undefined || (timeoutMs > 0 && timeoutMs <= timeoutMsMax)) return;
+function checkTimeout(name: string, timeoutMs: number | undefined, min: 0 | 1): void {
+  const isValid =
+    timeoutMs === undefined || (timeoutMs <= timeoutMsMax && (min === 0 ? timeoutMs >= 0 : timeoutMs > 0));
+  if (isValid) return;
   throw new RemusterError(
     'BAD_ARGUMENT',
-    `${name} is ${timeoutMs}: give a number of milliseconds above 0 and up to ${timeoutMsMax}`,
+    `${name} is ${timeoutMs}: give a number of milliseconds ${min === 0 ? 'from 0' : 'above 0'} to ${timeoutMsMax}`,
   );
 }
 
-function valueOf(result: CallResult): unknown {
+function valueOf(result: CallResult, aggregate: MethodSpec['aggregate']): unknown {
   if ('stream' in result) return decodedItems(result.stream);
   if ('value' in result) return decodeValue(result.value);
-  return result.parts.map((part) => (part.ok ? decodeValue(part.value) : undefined));
+  const values = result.parts.map((part) => (part.ok ? decodeValue(part.value) : undefined));
+  if (aggregate === undefined) return values;
+  try {
+    return aggregate(values);
+  } catch (error) {
+    throw aggregateFailure(error);
+  }
 }
 
 async function* decodedItems(stream: AsyncIterable<Uint8Array>): AsyncGenerator {

@@ -20,8 +20,18 @@ const pageBytesMax = 262_144;
 
 export function transferMethods(contents: ContainerContents): readonly ModuleMethod[] {
   return [
-    { name: transferNames.export, isReadonly: true, run: () => pagesOf(rowsIn(contents), contents.state.pin()) },
-    { name: transferNames.import, isReadonly: false, run: (ctx, ...page) => importPage(contents, ctx, page) },
+    {
+      name: transferNames.export,
+      isReadonly: true,
+      isStreaming: true,
+      run: () => pagesOf(rowsIn(contents), contents.state.pin()),
+    },
+    {
+      name: transferNames.import,
+      isReadonly: false,
+      isStreaming: false,
+      run: (ctx, ...page) => importPage(contents, ctx, page),
+    },
   ];
 }
 

@@ -167,6 +167,25 @@ describe('a result stream', () => {
     harness.run();
     assert.equal(codeOf(call), 'CALL_FAILED');
   });
+
+  it('is refused from a method that is not declared as an async generator', async () => {
+    async function* numbers(): AsyncGenerator<number> {
+      yield 1;
+    }
+    const methods = {
+      plain: { readonly: true, run: () => numbers() },
+      promised: { readonly: true, run: async () => numbers() },
+    };
+    const harness = new HostingHarness(module('m', { methods }));
+    harness.open();
+    for (const method of ['plain', 'promised'] as const) {
+      const call = harness.call(method);
+      await settle();
+      harness.run();
+      const { outcome } = call;
+      assert.match(outcome?.ok === false ? outcome.error.message : '', /returns an async generator: declare/);
+    }
+  });
 });
 
 describe('a call of another container', () => {
@@ -197,7 +216,14 @@ describe('a call of another container', () => {
     };
     harness.open();
     const ask = harness.call('ask', [], { remainingMs: 700 });
-    const hello = { pool: 'others', method: 'hello', args: ['you'], route: { id: 3 }, isFanOut: false };
+    const hello = {
+      pool: 'others',
+      method: 'hello',
+      args: ['you'],
+      route: { id: 3 },
+      isFanOut: false,
+      aggregate: undefined,
+    };
     assert.deepEqual(made, [[hello, 700]]);
     ask.cancel();
     assert.equal(signal?.aborted, true);

@@ -2,10 +2,13 @@
 import { isRemusterError, RemusterError, withPossibleEffect, withStateChanged } from '../../../base/errors.ts';
 import { decodeValue } from '../../../messages/codec/value.ts';
 import { type Context, toMethodError, type ModuleDefinition } from '../../module.ts';
+import { isStreamingMethod } from '../../pool-handle.ts';
 
 export type ModuleMethod = {
   readonly name: string;
   readonly isReadonly: boolean;
+  /** Declared as an async generator: callers get a result stream. */
+  readonly isStreaming: boolean;
   readonly run: (ctx: Context, ...args: unknown[]) => unknown;
 };
 
@@ -19,7 +22,8 @@ export function methodsOf(
   const methods = new Map<string, ModuleMethod>();
   for (const [name, spec] of Object.entries(definition.methods)) {
     const run = typeof spec === 'function' ? spec : spec.run;
-    methods.set(name, { name, isReadonly: typeof spec === 'object' && spec.readonly === true, run });
+    const isReadonly = typeof spec === 'object' && spec.readonly === true;
+    methods.set(name, { name, isReadonly, isStreaming: isStreamingMethod(spec), run });
   }
   for (const method of others) methods.set(method.name, method);
   return methods;
@@ -47,6 +51,14 @@ export function methodFailure(thrown: unknown, hasCalled = false): RemusterError
   const error = hasCalled ? withPossibleEffect(own) : withStateChanged(own, 'no');
   if (error.message.length <= messageCharactersMax) return error;
   return new RemusterError(error.code, error.message.slice(0, messageCharactersMax), error.stateChanged);
+}
+
+/**
+ * Callers know from the declaration whether they get a result stream, so a plain function cannot return one: its callers
+ * would await a value.
+ */
+export function undeclaredStream(name: string): TypeError {
+  return new TypeError(`${name} returns an async generator: declare the method as async function*`);
 }
 
 export function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {

@@ -9,7 +9,7 @@ import { encodeValue } from '../../../messages/codec/value.ts';
 import type { IncomingCall, CallOutput } from '../../contract.ts';
 import { CallContext } from './call-context.ts';
 import { ResultStreamSource } from './result-stream-source.ts';
-import { decodeArgs, methodFailure, isAsyncIterable, type ModuleMethod } from './module-methods.ts';
+import { decodeArgs, methodFailure, isAsyncIterable, type ModuleMethod, undeclaredStream } from './module-methods.ts';
 import type { PendingCall } from './pending-call.ts';
 import { noTimers } from '../state/timer-table.ts';
 import type { TurnPorts } from './turn.ts';
@@ -129,7 +129,9 @@ export class ReadSlots {
 
   #run(method: ModuleMethod, ctx: CallContext, args: Uint8Array): Outcome<unknown> {
     try {
-      return success(method.run(ctx, ...decodeArgs(args)));
+      const value = method.run(ctx, ...decodeArgs(args));
+      if (isAsyncIterable(value) && !method.isStreaming) throw undeclaredStream(method.name);
+      return success(value);
     } catch (thrown) {
       return { ok: false, error: methodFailure(thrown, ctx.hasCalled) };
     }
@@ -153,10 +155,11 @@ export class ReadSlots {
 
   #onSettled(reader: Reader, result: Outcome<unknown>): void {
     if (reader.hasEnded) return;
-    if (result.ok && isAsyncIterable(result.value)) return this.#stream(reader, result.value);
-    const { pending } = reader;
+    const { pending, ctx } = reader;
     this.#leave(reader);
-    this.#ports.reply(pending, this.#outcomeOf(result));
+    const isStream = result.ok && isAsyncIterable(result.value);
+    const error = isStream ? methodFailure(undeclaredStream(pending.call.method), ctx.hasCalled) : undefined;
+    this.#ports.reply(pending, this.#outcomeOf(error === undefined ? result : { ok: false, error }));
     this.#next();
   }
 
