@@ -74,7 +74,7 @@ export const errorTable = {
     { ...retryLater, stateChanged: 'maybe' },
   ),
   FENCED: errorRow(
-    'The fence of the request is older than one that the receiver has already accepted.',
+    'The sender is superseded: a later fence, term, generation or manager group is in force.',
     'Send the request to the current owner or leader.',
     { stateChanged: 'maybe', httpStatus: 409 },
   ),
@@ -238,7 +238,7 @@ export const errorTable = {
   ),
   WORKFLOW_TIMEOUT: errorRow(
     'The workflow did not end within its time limit.',
-    'Allow more time, or find with `remuster job explain ID` what it waits for.',
+    'Allow more time (--timeout), or see with `remuster job report ID` how far each workflow came.',
     { stateChanged: 'maybe', exitCode: 4 },
   ),
 } as const satisfies Record<string, ErrorRow>;

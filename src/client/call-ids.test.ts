@@ -1,4 +1,4 @@
-/** Call callIds of a session, and the lowest pending one. */
+/** Call ids of a session, and the lowest pending one. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CallIdAllocator } from './call-ids.ts';

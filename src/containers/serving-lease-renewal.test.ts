@@ -21,7 +21,7 @@ describe('the serving lease renewal', () => {
     };
     step(0, { kind: 'start' });
     step(1, { kind: 'applied', revision: 7, epoch: first });
-    step(2, { kind: 'replied', id: requestId, reply: grant });
+    step(2, { kind: 'replied', id: requestId, reply: { ...grant, term: 12 } });
     assert.equal(renewal.holds(3), true);
 
     step(100, { kind: 'leaderChanged' });

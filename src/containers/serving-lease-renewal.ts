@@ -4,7 +4,7 @@
  *   request --granted--> holds until 0.8 of the lease after the request; renewed after a fifth of the lease
  *           --no reply, refused--> retried sooner, with jitter; the last grant still holds until its end
  *           --table behind--> retried soon
- *           --superseded--> a later generation of this node exists: ends at once
+ *           --superseded--> a later generation of this node, or the registry of another group: ends at once
  *
  * The leader reassigns containers after 1.1 of the lease at the earliest, which leaves room for clock drift. A reply of
  * an older term is ignored. A grant may arrive after containers were reassigned: then it counts only when the address
@@ -13,6 +13,7 @@
 import type { TimerExpired, Schedule, CancelTimer } from '../base/runtime/loop.ts';
 import type { Random } from '../base/random.ts';
 import type { RegistryEpoch } from '../base/registry.ts';
+import { groupIdOf } from '../base/registry-epoch.ts';
 
 export type ReceivedServingGrant = {
   readonly leaseMs: number;
@@ -23,7 +24,7 @@ export type ReceivedServingGrant = {
 
 export type ServingLeaseReply =
   | ({ readonly kind: 'granted' } & ReceivedServingGrant)
-  /** A later generation of this node exists. */
+  /** A later generation of this node exists, or the leader belongs to another manager group. */
   | { readonly kind: 'superseded' }
   /** The address table has not applied the required revision yet. */
   | { readonly kind: 'behind' }
@@ -111,10 +112,12 @@ export class ServingLeaseRenewal {
       this.#appliedRevision = Math.max(this.#appliedRevision, revision);
       return;
     }
-    const isFirst = this.#epoch === undefined;
+    const former = this.#epoch;
     this.#epoch = epoch;
     this.#appliedRevision = revision;
-    if (isFirst) return;
+    if (former === undefined) return;
+    // Terms of another group do not compare with those of the former one.
+    if (groupIdOf(epoch) !== groupIdOf(former)) this.#term = 0;
     this.#untilMs = -Infinity;
     this.#revokedRevision = 0;
     this.#pending = undefined;

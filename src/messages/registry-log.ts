@@ -37,8 +37,8 @@ const registryExpireLease = message({
   fields: { lease: field(1, leaseId, 'Lease id.') },
 });
 
-const registryFound = message({
-  kind: 'registryFound',
+const registrySetGroupId = message({
+  kind: 'registrySetGroupId',
   tag: 96,
   carrier: 'stream',
   from: managers,
@@ -117,7 +117,7 @@ const commands = [
   registryRevoke,
   registryExpireLease,
   registryRestorePart,
-  registryFound,
+  registrySetGroupId,
 ] as const;
 
 export type RegistryCommand = MessageOf<typeof commands>;

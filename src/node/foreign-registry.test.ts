@@ -86,6 +86,11 @@ class Scene {
     return core;
   }
 
+  mode(name: string): string | undefined {
+    const { control, identity } = this.core(name);
+    return control?.registration.registrationStatusOf(identity.id);
+  }
+
   eventsOf(name: string, type: string): readonly unknown[] {
     return this.core(name)
       .events.since(0)
@@ -112,12 +117,28 @@ describe('workers with state of another group of managers', () => {
       (await scene.addToAll(10)).every((result) => typeof result === 'string'),
       'after a restart, too',
     );
-    const { control, identity } = scene.core('w1');
-    assert.notEqual(control?.registration.registrationStatusOf(identity.id), 'active');
+    assert.notEqual(scene.mode('w1'), 'active');
 
     for (const name of ['m2', ...workers]) scene.world.crash(name, 'kept');
     await scene.start('m1', ...workers);
     assert.deepEqual(await scene.addToAll(1), [2, 2, 2, 2]);
+  });
+
+  test('serve again without a restart when their managers return', async () => {
+    const scene = new Scene('returning');
+    await scene.start('m1', ...workers);
+    await scene.createPool();
+    assert.deepEqual(await scene.addToAll(1), [1, 1, 1, 1]);
+    scene.world.crash('m1', 'kept');
+    await scene.start('m2');
+    assert.ok((await scene.addToAll(10)).every((result) => typeof result === 'string'));
+    scene.world.crash('w2', 'kept');
+    await scene.start('w2');
+    scene.world.crash('m2', 'kept');
+    await scene.start('m1');
+    await scene.advance(30_000);
+    assert.deepEqual(await scene.addToAll(1), [2, 2, 2, 2]);
+    for (const name of workers) assert.equal(scene.mode(name), 'active');
   });
 
   test('without state they follow the new group', async () => {

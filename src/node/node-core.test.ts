@@ -140,7 +140,7 @@ test('a host without power is declared dead only after the suspicion timeout', (
     history.map(({ type }) => type),
     ['member.alive', 'member.suspect', 'member.dead'],
   );
-  assert.match(history.at(-1)?.why ?? '', /no answer to a probe|reported by b/);
+  assert.match(history.at(-1)?.why ?? '', /no ack of a probe|reported by b/);
 });
 
 test('embedded state reaches all members, the newest version wins, and a new generation starts empty', () => {

@@ -1,4 +1,4 @@
-/** `remuster status` and `remuster leader`: the cluster at a statusText, and the leader of a datacenter. */
+/** `remuster status` and `remuster leader`: the cluster at a glance, and the leader of a datacenter. */
 import { exitFailed, exitOk } from '../command/exit.ts';
 import { getJson, withDc } from '../command/http-client.ts';
 import { type OutputFormat, renderObject, renderTable } from '../output/render.ts';

@@ -145,7 +145,7 @@ async function roll(
 ): Promise<RollResult> {
   const loaded = await pollUntil(flags.timeout, async () => {
     const { versions } = await moduleOf(target, name);
-    const missing = versions.find((one) => one.version === version)?.missingOn ?? [];
+    const missing = missingIn(versions, version);
     return { value: missing, isDone: missing.length === 0, text: `loading on ${missing.join(', ')}` };
   });
   if (!loaded.isDone) {
@@ -164,23 +164,37 @@ async function roll(
   return { pools, exitCode: isComplete ? exitOk : exitPartial };
 }
 
-/** Retries while a worker that has just joined still loads the version. */
-async function requestRoll(
+/** Retries while a worker that has just joined still loads the version: the roll is refused until all have it. */
+export async function requestRoll(
   target: ClusterTarget,
   name: string,
   version: number,
   flags: ModuleDeployFlags,
 ): Promise<void> {
   const { reason, timeout } = flags;
+  let refusals = 0;
   await pollUntil(timeout, async () => {
     try {
       await postJson(target, modulePath(name, '/roll'), { version, reason });
       return { value: undefined, isDone: true, text: '' };
     } catch (error) {
-      if (!isRemusterError(error, 'PRECONDITION') || !error.message.includes('cannot run')) throw error;
+      if (!isRemusterError(error, 'PRECONDITION')) throw error;
+      const missing = await missingOn(target, name, version);
+      // The last worker may have loaded it since the refusal: one more attempt decides.
+      refusals = missing.length > 0 ? 0 : refusals + 1;
+      if (refusals > 1) throw error;
       return { value: undefined, isDone: false, text: error.message };
     }
   });
+}
+
+/** Workers that have not loaded the version yet. */
+function missingIn(versions: ModuleDetails['versions'], version: number): readonly string[] {
+  return versions.find((one) => one.version === version)?.missingOn ?? [];
+}
+
+async function missingOn(target: ClusterTarget, name: string, version: number): Promise<readonly string[]> {
+  return missingIn((await moduleOf(target, name)).versions, version);
 }
 
 function isDone({ current, containers }: ModulePoolStatus): boolean {

@@ -65,6 +65,7 @@ const defaults: AddressTableOptions = { queuedChangesMax: 100_000 };
 /** The managers of the own group may return. */
 const foreignRetryMs = 10_000;
 const diskRetryMs = 1_000;
+const namingRetryMs = 100;
 const tooManyChanges = 'too many changes arrived while the disk was busy';
 
 export class AddressTableHost implements AddressTable {
@@ -125,6 +126,11 @@ export class AddressTableHost implements AddressTable {
 
   get isConfirmed(): boolean {
     return this.#isConfirmed;
+  }
+
+  /** The group whose registry the table follows; undefined before the first load, and while it follows none. */
+  get groupId(): string | undefined {
+    return this.#admittedGroup;
   }
 
   /** Why the table does not follow the registry: it belongs to another group than the state on this disk. */
@@ -214,7 +220,10 @@ export class AddressTableHost implements AddressTable {
     this.#stopInformer();
     this.#stopInformer = startInformer(registry, clock, keyRanges.containers, {
       loaded: (entries, revision, epoch) => {
-        if (groupIdOf(epoch) !== this.#admittedGroup) return this.#admit(groupIdOf(epoch));
+        const groupId = groupIdOf(epoch);
+        // The first leader of a new group has not named it yet.
+        if (groupId === '' && this.#ports.admitGroup !== undefined) return this.#reloadSoon(namingRetryMs);
+        if (groupId !== this.#admittedGroup) return this.#admit(groupId);
         // The load includes all queued changes.
         this.#queue = [];
         this.#queuedChanges = 0;
@@ -228,9 +237,9 @@ export class AddressTableHost implements AddressTable {
     });
   }
 
-  /** Before anything of a group is believed: its registry does not know of state that another group agreed on. */
+  /** Runs before the first load of a group is applied: the registry of another group lacks the state on this disk. */
   #admit(groupId: string): void {
-    const { admitGroup, clock, emit } = this.#ports;
+    const { admitGroup, emit } = this.#ports;
     this.#stopInformer();
     const admitted = (outcome: Outcome<void>): void => {
       if (!this.#isRunning) return;
@@ -241,14 +250,21 @@ export class AddressTableHost implements AddressTable {
       }
       const { code, message: reason } = outcome.error;
       if (this.#refusal?.message !== reason) emit({ kind: 'table.refused', code, reason });
+      // The managers of the own group may return: they are admitted again.
+      this.#admittedGroup = undefined;
       this.#refusal = outcome.error;
       this.#isConfirmed = false;
       this.#listeners.refused?.(outcome.error);
       const retryMs = code === 'PRECONDITION' ? foreignRetryMs : diskRetryMs;
-      this.#stopInformer = clock.schedule(retryMs, () => this.#guard(() => this.#startInformer()));
+      this.#reloadSoon(retryMs);
     };
     if (admitGroup === undefined) admitted(success(undefined));
     else admitGroup(groupId, admitted);
+  }
+
+  #reloadSoon(delayMs: number): void {
+    this.#stopInformer();
+    this.#stopInformer = this.#ports.clock.schedule(delayMs, () => this.#guard(() => this.#startInformer()));
   }
 
   #dropQueue(): void {

@@ -350,7 +350,7 @@ export class JobManager {
     const [first] = results;
     const fence = first?.kind === 'read' ? first.entries[0]?.value : undefined;
     if (fence === undefined || !isSame(fence, this.#fence)) {
-      // Another leader owns the records. If this node leads again, it is told and restores.
+      // Another leader owns the records. If this node leads again, the input `becameLeader` starts a restore.
       this.#reset();
       this.#phase = 'idle';
       return;

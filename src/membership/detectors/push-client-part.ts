@@ -1,6 +1,6 @@
 /**
  * Push client inside the membership machine: chooses managers and merges what they gossip. Never suspects a manager
- * before another one has acknowledged a ping: a node that hears no member may be isolated itself.
+ * before another one has acknowledged a ping: a node that receives nothing from any member may be isolated itself.
  *
  * Any member with datagrams can receive heartbeats; managers and gates come first, in an order that differs per node,
  * so that the load is spread. While no manager replies, the node also requests the view of its seeds and of some dead

@@ -1,12 +1,12 @@
 /**
- * Watches many workers by their pings, with a deadline per worker. Reports each death once per life, first as a vote to
- * membership, then to the callback, which therefore no longer finds the dead worker. A dead life stays dead whatever
- * pings of it still arrive. Only votes: membership decides which ids are members. Owns no clock.
+ * Watches many workers by their pings, with a deadline per worker. Reports each death once per generation and
+ * incarnation, first as a vote to membership, then to the callback, which therefore no longer finds the dead worker. A
+ * dead incarnation stays dead whatever pings of it still arrive. Only votes: membership decides which ids are members. Owns no clock.
  *
  *                first ping of a member, or adopted        a ping moves the deadline
  *   unknown ------------------------------------> watched <-------------------------+
  *      ^                                           |   |                            |
- *      +------------- removeWorker, stop ----------+   +-- deadline --> dead -------+ only in a later life
+ *      +------------- removeWorker, stop ----------+   +-- deadline --> dead -------+ only with a higher one
  */
 import { BoundedLru } from '../../base/collections/bounded-lru.ts';
 import type { NodeId } from '../../base/ids.ts';
@@ -31,7 +31,7 @@ export type PushDetectorPorts = {
   readonly isMember: (id: NodeId) => boolean;
   /** The vote, before the callback. Not for a restart, which membership knows by the new generation. */
   readonly voteDead: (death: DetectedDeath) => void;
-  /** The callback: once per life. It may throw, and may call the detector. */
+  /** The callback: once per generation and incarnation. It may throw, and may call the detector. */
   readonly onDead: (death: DetectedDeath) => void;
   readonly log: Log;
 };
@@ -77,7 +77,7 @@ export class PushDetector {
     return true;
   }
 
-  /** Watches no worker from here on. Dead lives stay dead for a later start. */
+  /** Watches no worker from here on. Dead incarnations stay dead for a later start. */
   stop(): void {
     this.#running = false;
     this.#workers.clear();

@@ -2,7 +2,7 @@
  * Manager side of the push detector: turns pings and missed deadlines into claims.
  *
  *   ping of a new generation or incarnation   -> claim join or alive
- *   ping of a life that is dead or suspect    -> verdict `accused`: the member must raise its incarnation
+ *   ping of an incarnation that is dead or suspect -> verdict `accused`: the member must raise its incarnation
  *   no ping for the whole timeout             -> claim dead; or suspect, if other members can probe it
  *
  * All claims are votes; the order of claims (claim.ts) decides. So the old manager of a worker cannot declare it dead

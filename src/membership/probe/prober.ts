@@ -137,8 +137,8 @@ export class Prober {
     const missedNacks = round.helpers.size - round.witnesses.size;
     if (round.helpers.size === 0) health.record('probeFailed');
     for (let i = 0; i < missedNacks; i++) health.record('nackMissed');
-    const nacks = `${round.witnesses.size} of ${round.helpers.size} helpers got none either`;
-    const why = `no answer to a probe of ${Math.round(round.timeoutMs)} ms, ${nacks}`;
+    const nacks = `${round.witnesses.size} of ${round.helpers.size} helpers sent a nack`;
+    const why = `no ack of a probe within ${Math.round(round.timeoutMs)} ms, and ${nacks}`;
     this.#policy.suspect(target, round.refused, this.#witnessesOf(round), why);
   }
 

@@ -60,7 +60,7 @@ export async function addManager(context: AdminContext, member: MemberRow): Prom
 
 /**
  * A manager of another group of the same name would bring the log of that group. A manager of this group that was
- * removed while it was down still believes to be a member; it may be added.
+ * removed while it was down still has itself in its configuration; it may be added.
  */
 async function isInOtherGroup(context: AdminContext, member: MemberRow): Promise<boolean> {
   const { control, core } = context;

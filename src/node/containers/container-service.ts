@@ -24,7 +24,7 @@ import type { Random } from '../../base/random.ts';
 import type { Leadership, LeaseId, Registry, RegistryEpoch } from '../../base/registry.ts';
 import { CallRouter } from '../../containers/calls/call-router.ts';
 import type { ContainerChange, HostedContainer } from '../../containers/contract.ts';
-import { admitGroup } from './replica-group.ts';
+import { admitGroup, registryOfGroup } from './disk-group.ts';
 import { ReplicaManager } from '../../containers/replication/replica-manager.ts';
 import { ContainerHost } from '../../containers/hosting/container-host.ts';
 import type { NodeInfo } from '../../containers/module.ts';
@@ -202,7 +202,7 @@ export class ContainerService {
     if (this.calls.handle(from, message, remainingMs, reply)) return true;
     if (message.kind !== 'replicateCommits' && message.kind !== 'replicateSnapshot') return false;
     if (this.#worker === undefined)
-      reply(failure('PRECONDITION', 'this node is not a worker and holds no copies', 'no'));
+      reply(failure('PRECONDITION', 'this node is not a worker: it holds no replicas', 'no'));
     else {
       this.#worker.replicas.handle(from, message, (outcome) => {
         reply(outcome.ok ? success(encodeMessage(outcome.value)) : outcome);
@@ -313,7 +313,7 @@ export class ContainerService {
         ...common,
         store,
         streams,
-        registry,
+        registry: registryOfGroup(registry, clock, () => this.table.groupId),
         emit: this.#emitter('copies.'),
         addressOf: (node) => this.#addressOf(node),
         isGone: (node, generation) => this.#isGone(node, generation),

@@ -76,7 +76,7 @@ export function isCancelledMoveNote(note: string): boolean {
   return note.startsWith(cancelledMove);
 }
 
-/** A node in one life. */
+/** A node in one generation: its next process is another instance. */
 export type NodeInstance = { readonly node: NodeId; readonly generation: number };
 
 export type ContainerRecord = {

@@ -117,7 +117,7 @@ export class Keyspace {
   }
 
   /** Names the group. Without effect once it has a name: two leaders may have proposed one. */
-  found(groupId: string): void {
+  setGroupId(groupId: string): void {
     if (this.#groupId === '') this.#setEpoch(groupId, this.#restores);
   }
 

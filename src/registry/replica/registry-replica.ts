@@ -30,7 +30,7 @@ export type RegistryObserver = {
 
 type NumberedCommand = Exclude<
   RegistryCommand,
-  { readonly kind: 'registryExpireLease' | 'registryRestorePart' | 'registryFound' }
+  { readonly kind: 'registryExpireLease' | 'registryRestorePart' | 'registrySetGroupId' }
 >;
 
 /** With the transaction if it was validated here and its bytes are not reused. */
@@ -120,8 +120,8 @@ export class RegistryReplica implements StateMachine<RegistryWriteResult> {
   #execute(command: RegistryCommand, index: number, transaction: RegistryTransaction | undefined): RegistryWriteResult {
     if (command.kind === 'registryExpireLease') return this.#endLease(command.lease);
     if (command.kind === 'registryRestorePart') return this.#restorePart(command);
-    if (command.kind === 'registryFound') {
-      this.keyspace.found(command.groupId);
+    if (command.kind === 'registrySetGroupId') {
+      this.keyspace.setGroupId(command.groupId);
       return done;
     }
     const known = this.#dedup.resultOf(command);

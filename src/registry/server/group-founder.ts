@@ -26,8 +26,8 @@ export class GroupFounder {
 
   constructor(parts: GroupFounderParts) {
     this.#parts = parts;
-    this.#unwatch = parts.group.leadership.watch({ elected: () => this.#found() });
-    if (parts.group.leadership.isLeading()) this.#found();
+    this.#unwatch = parts.group.leadership.watch({ elected: () => this.#proposeGroupId() });
+    if (parts.group.leadership.isLeading()) this.#proposeGroupId();
   }
 
   stop(): void {
@@ -36,15 +36,15 @@ export class GroupFounder {
     this.#unwatch();
   }
 
-  #found(): void {
+  #proposeGroupId(): void {
     const { clock, group, replica, newGroupId } = this.#parts;
     this.#cancelRetry();
     if (this.#isStopped || replica.keyspace.groupId !== '') return;
-    const command = registryCommandCodec.encode({ kind: 'registryFound', groupId: newGroupId() });
+    const command = registryCommandCodec.encode({ kind: 'registrySetGroupId', groupId: newGroupId() });
     group.propose(command, timeoutMs, (outcome) => {
       // Another leader proposes an id of its own.
       if (outcome.ok || !group.leadership.isLeading()) return;
-      this.#cancelRetry = clock.schedule(retryMs, () => this.#found());
+      this.#cancelRetry = clock.schedule(retryMs, () => this.#proposeGroupId());
     });
   }
 }

@@ -1,6 +1,6 @@
 /**
  * Parses the output of a plan and computes the value that a workflow passes to its dependents. Treats the output of
- * units as untrusted JSON and rejects a invalidPlan shape.
+ * units as untrusted JSON and rejects a plan of another shape.
  */
 import { foundValueJson } from './item-results.ts';
 import { RemusterError } from '../../../base/errors.ts';
