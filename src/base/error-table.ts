@@ -37,7 +37,7 @@ export const errorTable = {
   ),
   BUNDLE_INVALID: errorRow(
     'The bundle of a module or workflow cannot be read, does not match its hash or violates a rule.',
-    'Correct what the message names, then bundle it again with this version of remuster.',
+    'Correct the file and run the command again.',
   ),
   CALL_FAILED: errorRow(
     'The called method threw an error; its changes of the state were rolled back.',
@@ -91,7 +91,7 @@ export const errorTable = {
   ),
   INTERNAL: errorRow(
     'A bug in Remuster; the details are in the log of the node.',
-    'Report it with the output of `remuster debug bundle`.',
+    'Report it with the log of the node and the output of `remuster events`.',
     { stateChanged: 'maybe', httpStatus: 500 },
   ),
   LEASE_EXPIRED: errorRow(

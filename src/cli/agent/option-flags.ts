@@ -30,7 +30,7 @@ function flagFor(option: OptionName): Option {
   const flag = flagNameOf(option);
   const help = `${row.doc} [${envNameOf(option)}${row.secret ? ' or _FILE' : ''}; default ${defaultText(row)}]`;
   const fallback = row.defaultFor('lan');
-  if (fallback === true) return new Option(flag.replace(/^--/, '--no-'), `Turns this off: ${help}`);
+  if (fallback === true) return new Option(flag.replace(/^--/, '--no-'), `Sets ${option} to false: ${help}`);
   return new Option(fallback === false ? flag : `${flag} <${row.secret ? 'path' : row.type.syntax}>`, help);
 }
 

@@ -1,6 +1,6 @@
 /** `--out FILE`: writes a report as .html or .json. The file names are checked before the job starts. */
-import { writeFileSync } from 'node:fs';
-import { extname } from 'node:path';
+import { existsSync, writeFileSync } from 'node:fs';
+import { dirname, extname, resolve } from 'node:path';
 import { RemusterError } from '../../base/errors.ts';
 import type { Report } from '../../jobs/report/report.ts';
 import type { ProgressSample } from './live-view.ts';
@@ -16,6 +16,8 @@ export function checkReportFiles(files: readonly string[]): void {
         'BAD_ARGUMENT',
         `--out takes a file that ends in .html or .json, not ${JSON.stringify(file)}`,
       );
+    const folder = dirname(resolve(file));
+    if (!existsSync(folder)) throw new RemusterError('BAD_ARGUMENT', `--out ${file}: there is no folder ${folder}`);
   }
 }
 

@@ -72,7 +72,11 @@ export async function drain(context: AdminContext, member: MemberRow): Promise<o
 function durationIn(args: CommandArguments, field: string): number | undefined {
   if (args[field] === undefined) return undefined;
   const ms = parseOptionDuration(args[field]);
-  if (ms === undefined) throw new RemusterError('BAD_ARGUMENT', `${field} must be a duration such as 60s`);
+  if (ms === undefined)
+    throw new RemusterError(
+      'BAD_ARGUMENT',
+      `${field} must be a duration such as 60s, not ${JSON.stringify(args[field])}`,
+    );
   return ms;
 }
 

@@ -58,7 +58,7 @@ describe('creating a pool', () => {
     const other = fail(cluster, (done) => pools.create({ ...request, containers: 17, restart: true, params }, done));
     assert.match(
       other,
-      /PRECONDITION: pool visits exists already, and has containers 16, not 17; restart false, not true/,
+      /PRECONDITION: pool visits already exists, with containers 16, not 17; restart false, not true/,
     );
     assert.match(
       fail(cluster, (done) => pools.create({ ...request, params: { a: 1 } }, done)),
@@ -107,7 +107,7 @@ describe('creating a pool', () => {
     for (const copies of [0, 8, 2.5]) assert.match(refused({ copies }), /BAD_ARGUMENT: a container has 1 to 7 copies/);
     assert.match(refused({ durability: 'paper' }), /BAD_ARGUMENT: durability is one of memory, local, copies/);
     assert.match(refused({ params: 'x'.repeat(70_000) }), /BAD_ARGUMENT: params/);
-    assert.match(refused({ containers: 10_001 }), /PRECONDITION: 10001 containers .* use force/);
+    assert.match(refused({ containers: 10_001 }), /PRECONDITION: 10001 containers .* --force/);
     const unforced = cluster.await<CreatedPool>((done) => pools.create({ ...request, containers: 10_001 }, done));
     assert.equal(!unforced.ok && unforced.error.stateChanged, 'no');
     assert.deepEqual(

@@ -161,7 +161,7 @@ export class PoolOperations {
     if (existing.state === 'deleting')
       return done(failure('PRECONDITION', `pool ${name} is being deleted; wait until it is gone`, 'no'));
     if (difference !== undefined)
-      return done(failure('PRECONDITION', `pool ${name} exists already, and has ${difference}`, 'no'));
+      return done(failure('PRECONDITION', `pool ${name} already exists, with ${difference}`, 'no'));
     done(success({ ...describePool(name, existing), created: false }));
   }
 

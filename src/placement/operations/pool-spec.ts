@@ -39,9 +39,14 @@ export function poolSpec(request: PoolRequest): PoolSpec {
   const { containersMax, containersUnforcedMax, copiesMax, paramsBytesMax } = poolLimits;
   require(isName(name), `${JSON.stringify(name)} cannot be the name of a pool`);
   require(isName(module), `${JSON.stringify(module)} cannot be the name of a module`);
-  require(isWhole(containers, containersMax), `a pool has 1 to ${containersMax} containers`);
-  require(isWhole(copies, copiesMax), `a container has 1 to ${copiesMax} copies, the owner's included`);
-  require(poolDurabilities.includes(durability), `durability is one of ${poolDurabilities.join(', ')}`);
+  require(isWhole(containers, containersMax), `a pool has 1 to ${containersMax} containers, not ${String(containers)}`);
+  require(isWhole(
+    copies,
+    copiesMax,
+  ), `a container has 1 to ${copiesMax} copies, the owner's included, not ${String(copies)}`);
+  require(poolDurabilities.includes(
+    durability,
+  ), `durability is one of ${poolDurabilities.join(', ')}, not ${String(durability)}`);
   require(typeof restart === 'boolean', 'restart is true or false');
   const text = JSON.stringify(params) as string | undefined;
   require(text !== undefined &&
@@ -49,7 +54,7 @@ export function poolSpec(request: PoolRequest): PoolSpec {
   if (containers > containersUnforcedMax && !force)
     throw new RemusterError(
       'PRECONDITION',
-      `${containers} containers are more than ${containersUnforcedMax}: use force to create the pool all the same`,
+      `${containers} containers are more than ${containersUnforcedMax}: create the pool with --force (force: true) all the same`,
       'no',
     );
   return { module, containers, copies, durability, restart, params };
