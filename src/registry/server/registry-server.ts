@@ -12,6 +12,7 @@ import { type Message, encodeMessage } from '../../messages/catalogue.ts';
 import type { RegistryMessage } from '../../messages/registry.ts';
 import { LeaseKeeper } from './lease-keeper.ts';
 import type { RegistryReplica } from '../replica/registry-replica.ts';
+import { ByteSlab } from '../keyspace/byte-slab.ts';
 import { WatchServer } from './watch-server.ts';
 import {
   type LocalWrite,
@@ -44,6 +45,7 @@ export class RegistryServer {
   readonly #leases: LeaseKeeper;
   readonly #watches: WatchServer;
   readonly #stop: readonly Cancel[];
+  readonly #slab = new ByteSlab();
   readonly #pendingMax: number;
   #pending = 0;
   /** Reads that share the next read barrier. */
@@ -132,7 +134,7 @@ export class RegistryServer {
       return reply(registryRefusalOf('FORBIDDEN', 'the write carries the client id of another node'));
     const { group, replica } = this.#parts;
     // The body belongs to the transport after this call.
-    const command = new Uint8Array(body);
+    const command = this.#slab.copy(body);
     replica.expectCommand(command, message, transaction);
     group.propose(command, timeoutMs, (outcome) => {
       replica.forgetExpected(command);
