@@ -33,6 +33,8 @@ import { messageDispatcher } from './message-dispatcher.ts';
 import { type WorkerSummary, decodeWorkerSummary, publishWorkerSummary } from './membership/worker-summary.ts';
 
 const embeddedMax = 20_000;
+/** Events that an operator has to act on. */
+const warnings: ReadonlySet<string> = new Set(['table.refused', 'reconcile.failed']);
 const healthReportMs = 1_000;
 const stopMsMax = 10_000;
 /** A manager that is stopping is the last choice as leader. */
@@ -367,7 +369,7 @@ class Core implements NodeCore {
 
   #emit(type: string, fields: Readonly<Record<string, unknown>>): { readonly seq: number; readonly time: string } {
     const event = this.events.append(type, fields);
-    this.#ports.log('info', type, fields);
+    this.#ports.log(warnings.has(type) ? 'warn' : 'info', type, fields);
     return event;
   }
 

@@ -60,7 +60,9 @@ export function integerFlag(flag: string, min: number): (text: string) => number
 
 /** The milliseconds of a flag that takes a duration. */
 export function parseDurationFlag(flag: string, text: string, minMs = 1): number {
-  const durationMs = parseOptionDuration(text);
+  // A number without a unit would be milliseconds, not what a user means by `--duration 5`.
+  const hasUnit = /[a-z]$/i.test(text) || text === '0';
+  const durationMs = hasUnit ? parseOptionDuration(text) : undefined;
   if (durationMs !== undefined && durationMs >= minMs) return durationMs;
   throw new RemusterError(
     'BAD_ARGUMENT',

@@ -82,7 +82,8 @@ const columns: readonly Column<MigrationView>[] = [
   { title: 'MOVED', cell: (row) => movedText(row) },
 ];
 
-function movedText({ moved, moving, note }: MigrationView): string {
+function movedText({ from, to, moved, moving, note }: MigrationView): string {
+  if (from === to) return 'no: it is there already';
   if (moved) return 'yes';
   return moving ? 'not yet: the move continues in the background' : `no: ${note}`;
 }
