@@ -101,7 +101,10 @@ function state(view: ClusterView, pool: PoolRecord, { copies, inSync }: Containe
     synced.length === 0
       ? 'No node has its state: no write was acknowledged yet.'
       : `${names(synced)} ${synced.length === 1 ? 'has' : 'have'} every acknowledged write.`,
-    ...(behind.length === 0 ? [] : [`${names(behind)} ${behind.length === 1 ? 'is' : 'are'} catching up.`]),
+    // The registry does not know whether a replica runs.
+    ...(behind.length === 0
+      ? []
+      : [`${names(behind)} ${behind.length === 1 ? 'lacks' : 'lack'} some: catching up, or not running.`]),
     ...(missing > 0 ? [`The pool wants ${pool.copies} copies and has ${copies.length}: ${whyMissing}.`] : []),
   ];
 }
