@@ -7,6 +7,7 @@ import { type ErrorCode, isRemusterError } from '../../base/errors.ts';
 import { type JobProgress, isTerminalStatus } from '../../jobs/job-types.ts';
 import { onlyDevCluster } from '../command/dev-state.ts';
 import { sendJson, getJson, withQuery } from '../command/http-client.ts';
+import { printNotice } from '../output/terminal.ts';
 import { resolveTarget, type ClusterTarget, type TargetFlags } from '../command/target.ts';
 
 /** Longer than the time for which a node retries at the managers. */
@@ -67,7 +68,10 @@ export class JobHttpClient {
       } catch (error) {
         const canFailOver = isRemusterError(error) && failoverCodes.includes(error.code);
         if (!canFailOver || attempt >= this.#targets.length) throw error;
+        const { addr } = this.#targets[this.#current] as ClusterTarget;
         this.#current = (this.#current + 1) % this.#targets.length;
+        // Each node may take its time: a silent command looks stuck.
+        printNotice(`${addr}: ${error.message}; trying ${this.#targets[this.#current]?.addr}`);
       }
     }
   }
