@@ -49,6 +49,13 @@ describe('the precedence of sources', () => {
     assert.equal(origins.probeTimeoutMs.detail, 'default of profile classic');
   });
 
+  test('refuse, in a program, unknown names and unknown roles', () => {
+    const typo = { nmae: 'a' } as never;
+    assert.throws(() => nodeOptions(typo), { code: 'BAD_ARGUMENT', message: /no option nmae, did you mean name/ });
+    assert.throws(() => nodeOptions({ roles: ['boss'] } as never), { code: 'BAD_ARGUMENT', message: /^roles .*boss/ });
+    assert.deepEqual(nodeOptions({ roles: ['worker'] }).roles, ['worker']);
+  });
+
   test('applies timeScale to protocol times and nothing else', () => {
     const { values } = resolveOptions({ flags: { timeScale: '0.5', probeInterval: undefined, stuckAfterMs: '4s' } });
     assert.deepEqual([values.probeIntervalMs, values.stuckAfterMs], [500, 2_000]);

@@ -83,12 +83,25 @@ export function resolveOptions(sources: OptionSources): ResolvedOptions {
 
 /** Defaults of the profile with the given values on top: for tests and programs that need no sources. */
 export function nodeOptions(given: { readonly [K in OptionName]?: NodeOptions[K] } = {}): NodeOptions {
+  checkGiven(given);
   const profile = given.profile ?? 'lan';
   const defaults = optionNames.map((option) => [
     option,
     (optionsTable[option] as OptionRow<unknown>).defaultFor(profile),
   ]);
   return applyTimeScale({ ...(Object.fromEntries(defaults) as NodeOptions), ...given });
+}
+
+/** A program may be plain JavaScript, which no compiler has checked. */
+function checkGiven(given: { readonly roles?: unknown }): void {
+  for (const name of Object.keys(given)) {
+    if (name in optionsTable) continue;
+    const nearest = nearestName(name, optionNames);
+    const advice = nearest === undefined ? '' : `, did you mean ${nearest}?`;
+    throw new RemusterError('BAD_ARGUMENT', `there is no option ${name}${advice}`);
+  }
+  const roles = given.roles === undefined ? undefined : optionsTable.roles.type.parse(given.roles);
+  if (roles?.ok === false) throw new RemusterError('BAD_ARGUMENT', `roles ${roles.problem}`);
 }
 
 /** One error with all problems; the first problem determines the code. */
