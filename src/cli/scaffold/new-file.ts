@@ -1,6 +1,6 @@
 /** Writes starter files where none exist; never overwrites. */
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
 import { RemusterError } from '../../base/errors.ts';
 
 /** Writes files by name and returns their paths. PRECONDITION if one of them exists. */
@@ -13,6 +13,15 @@ export function writeNewFiles(folder: string, files: Readonly<Record<string, str
   // `wx` fails if a file was created since the check.
   for (const [file, text] of Object.entries(files)) writeFileSync(join(folder, file), text, { flag: 'wx' });
   return paths;
+}
+
+/** `.mts` where Node takes a `.ts` file for CommonJS, as in a folder of `npm init -y`. */
+export function sourceExtension(folder: string): '.ts' | '.mts' {
+  for (let at = resolve(folder); ; at = dirname(at)) {
+    const file = join(at, 'package.json');
+    if (existsSync(file)) return /"type"\s*:\s*"commonjs"/.test(readFileSync(file, 'utf8')) ? '.mts' : '.ts';
+    if (at === dirname(at)) return '.ts';
+  }
 }
 
 /** Turns `my-module` into `myModule`; a name that begins with a digit gets `prefix`. */

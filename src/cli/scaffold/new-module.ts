@@ -2,7 +2,7 @@
 import { RemusterError } from '../../base/errors.ts';
 import { namePattern } from '../../base/ids.ts';
 import { exitOk } from '../command/exit.ts';
-import { identifierOf, quoteSpecifier, writeNewFiles } from './new-file.ts';
+import { identifierOf, quoteSpecifier, sourceExtension, writeNewFiles } from './new-file.ts';
 import { printData, printNotice } from '../output/terminal.ts';
 
 export function newModuleCommand(name: string, folder: string): number {
@@ -11,7 +11,11 @@ export function newModuleCommand(name: string, folder: string): number {
       'BAD_ARGUMENT',
       `${JSON.stringify(name)} is not a valid module name: use lower-case letters, digits, '.', '-' and '_'`,
     );
-  const files = { [`${name}.ts`]: moduleText(name), [`${name}.test.ts`]: testText(name) };
+  const extension = sourceExtension(folder);
+  const files = {
+    [`${name}${extension}`]: moduleText(name),
+    [`${name}.test${extension}`]: testText(name, extension),
+  };
   const paths = writeNewFiles(folder, files);
   printData(paths.join('\n'));
   printNotice(`test it:   node --test ${paths[1]}`);
@@ -60,12 +64,12 @@ export const ${identifierOf(name, 'module')} = module('${name}', {
 `;
 }
 
-function testText(name: string): string {
+function testText(name: string, extension: string): string {
   const definition = identifierOf(name, 'module');
   return `import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { simulate } from ${quoteSpecifier('remuster/testing')};
-import { ${definition} } from ${quoteSpecifier(`./${name}.ts`)};
+import { ${definition} } from ${quoteSpecifier(`./${name}${extension}`)};
 
 test('${name} keeps its counts when a node is lost', async () => {
   const cluster = await simulate({ nodes: 3, modules: [${definition}] });
