@@ -9,7 +9,7 @@ import { describe, it, type TestContext } from 'node:test';
 import { kv } from '../../src/modules/kv/kv.ts';
 import { module } from '../../src/containers/module.ts';
 import { type Agent, awaitEvent, ChildProgram } from '../support/processes/process-lab.ts';
-import { until } from '../support/processes/manager-requests.ts';
+import { awaitNodeEvent, until } from '../support/processes/manager-requests.ts';
 import { PoolCluster } from '../support/processes/pool-cluster.ts';
 
 const entry = resolve(import.meta.dirname, '../../src/cli/main.ts');
@@ -191,7 +191,7 @@ describe('compose', { timeout: 240_000 }, () => {
   - { pool_name: other, mod_name: kv, containers: 2, copies: 1, pool_query: local }
 `;
 
-  it('creates pools that return after a full loss of the registry, and do not return after a deletion (CH-13)', async (t) => {
+  it('creates pools that return after a loss of registry and state, and do not return after a deletion (CH-13)', async (t) => {
     const shell = await start(t, { m1: 'manager', w1: 'worker', w2: 'worker' });
     const { cluster } = shell;
     const path = shell.file('pools.yaml', file);
@@ -206,11 +206,20 @@ describe('compose', { timeout: 240_000 }, () => {
     assert.match(readFileSync(restart('w1'), 'utf8'), /"color": "green"/);
     assert.deepEqual([existsSync(restart('w1', 'other')), existsSync(restart('m1'))], [false, false]);
 
-    // The log of the registry is lost.
+    // The registry is lost. A worker with state does not follow a new group of managers.
+    const lose = (node: string, store: string): void => {
+      for (const part of ['', '-wal', '-shm', '-log0', '-log1'])
+        rmSync(join(cluster.lab.folder, node, `${store}${part}`), { force: true });
+    };
     await cluster.stop(...cluster.up);
-    for (const table of ['log.db', 'log.db-wal', 'log.db-shm', 'log.db-log0', 'log.db-log1'])
-      rmSync(join(cluster.lab.folder, 'm1', table), { force: true });
+    lose('m1', 'log.db');
     await Promise.all([cluster.restart('m1', ['--bootstrap']), cluster.restart('w1'), cluster.restart('w2')]);
+    for (const name of ['w1', 'w2']) await awaitNodeEvent(cluster.get(name), 'table.refused', {});
+    assert.deepEqual((await shell.ok('pool', 'list'))['items'], []);
+    // Without state the pools of the files return, empty.
+    await cluster.stop(cluster.get('w1'), cluster.get('w2'));
+    for (const name of ['w1', 'w2']) lose(name, 'containers.db');
+    await Promise.all([cluster.restart('w1'), cluster.restart('w2')]);
     await cluster.awaitReady();
     await cluster.awaitHealthy('back');
     const { items } = await shell.ok('pool', 'list');
