@@ -52,12 +52,19 @@ test('the leader and owner is stopped: it hands over, its call is answered, no c
   // Handed over, not recovered: at the goodbye all was served by others, and another manager led.
   const others = cluster.others(leader);
   const events = (await Promise.all(others.map(async (agent) => await fetchEvents(agent)))).flat();
+  // Until it has handed over the leadership, the leader records moves in its own log only, so not all are seen here.
   const moved = events.filter(({ type, from }) => type === 'container.migrated' && from === leader.id);
-  assert.deepEqual(new Set(moved.map(({ container }) => container)), new Set(owned));
+  for (const { container } of moved) assert.ok(owned.includes(container as number), `container ${String(container)}`);
   assert.deepEqual(
     events.filter(({ type, from }) => type === 'container.recovered' && from === leader.id),
     [],
   );
+  const owners = new Map((await cluster.containers('counters')).map(({ id, owner }) => [id, owner]));
+  for (const id of owned)
+    assert.ok(
+      others.some(({ name }) => name === owners.get(id)),
+      `container ${id} has an owner`,
+    );
   const left = events.find(({ type, member }) => type === 'member.left' && member === leader.name);
   const elected = events.filter(({ type, leader: name }) => type === 'leader.elected' && name !== leader.name);
   assert.ok(

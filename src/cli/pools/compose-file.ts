@@ -26,7 +26,7 @@ export async function readComposeFile(path: string): Promise<ComposeFile> {
   try {
     parsed = parse(readFileSync(path, 'utf8'));
   } catch (error) {
-    const { code, message = '' } = error as NodeJS.ErrnoException;
+    const { code, message } = error as NodeJS.ErrnoException;
     const text = code === 'ENOENT' ? `there is no file ${path}` : `cannot read pools from ${path}: ${message}`;
     throw new RemusterError('BAD_ARGUMENT', text);
   }

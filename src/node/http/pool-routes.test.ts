@@ -85,7 +85,7 @@ test('a pool is created once, listed, shown and deleted, with an audit event for
   const scene = new Scene();
   assert.equal((await scene.create())['created'], true);
   assert.equal((await scene.create())['created'], false);
-  await scene.refused('PRECONDITION', /has containers 4, not 5/, scene.create({ containers: 5 }));
+  await scene.refused('PRECONDITION', /with containers 4, not 5/, scene.create({ containers: 5 }));
   const { items } = await scene.invoke('GET', '/v1/pools');
   assert.deepEqual(
     (items as readonly Fields[]).map(({ name, id, containers, serving }) => [name, id, containers, serving]),

@@ -46,7 +46,7 @@ export function poolSpec(request: PoolRequest): PoolSpec {
   ), `a container has 1 to ${copiesMax} copies, the owner's included, not ${String(copies)}`);
   require(poolDurabilities.includes(
     durability,
-  ), `durability is one of ${poolDurabilities.join(', ')}, not ${String(durability)}`);
+  ), `durability is one of ${poolDurabilities.join(', ')}, not ${durability}`);
   require(typeof restart === 'boolean', 'restart is true or false');
   const text = JSON.stringify(params) as string | undefined;
   require(text !== undefined &&
