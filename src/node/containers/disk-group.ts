@@ -69,16 +69,17 @@ function countStates(store: ReplicaRows, from: string, sum: number, done: Done<n
   store.read({ from, to: allReplicaMetas.to, limit: pageRows }, (outcome) => {
     if (!outcome.ok) return done(outcome);
     const rows = outcome.value;
-    // Bytes that this version cannot read may be state, too.
-    const states = rows.filter(({ value }) => readReplicaMeta(value)?.slot !== undefined || isUnreadable(value));
+    const states = rows.filter(({ value }) => mayHaveState(value));
     const last = rows.at(-1);
     if (rows.length < pageRows || last === undefined) done(success(sum + states.length));
     else countStates(store, `${last.key}\0`, sum + states.length, done);
   });
 }
 
-function isUnreadable(meta: Uint8Array): boolean {
-  return readReplicaMeta(meta) === undefined;
+/** Bytes that this version cannot read may stand for state, too. */
+function mayHaveState(value: Uint8Array): boolean {
+  const meta = readReplicaMeta(value);
+  return meta === undefined || meta.slot !== undefined;
 }
 
 function refusalText(known: string, found: string, states: number): string {

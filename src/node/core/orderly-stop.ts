@@ -23,7 +23,7 @@ export type OrderlyStopParts = {
   readonly control: ControlPlane | undefined;
   readonly containers: ContainerService | undefined;
   readonly jobs: JobService | undefined;
-  /** From now on this node refuses calls of clients; those under way go on. */
+  /** From now on this node refuses calls of clients; those under way continue. */
   readonly refuseCalls: () => void;
   /** From now on this node refuses every request. */
   readonly refuseRequests: () => void;
@@ -38,7 +38,7 @@ const namesMax = 10;
 
 export class OrderlyStop {
   readonly #parts: OrderlyStopParts;
-  /** Undefined: under way. The leader moves nothing away from a node whose stop it does not know. */
+  /** Undefined: in flight. The leader moves nothing away from a node whose stop it does not know. */
   #announced: Outcome<void> | undefined;
 
   constructor(parts: OrderlyStopParts) {
@@ -142,9 +142,9 @@ export class OrderlyStop {
     refuseCalls();
     if (containers === undefined) return done();
     const sinceMs = clock.nowMs();
-    const isHopeless = (): boolean => this.#isLast() && clock.nowMs() - sinceMs >= lastCallsShare * totalMs;
+    const noOwnerIsLeft = (): boolean => this.#isLast() && clock.nowMs() - sinceMs >= lastCallsShare * totalMs;
     containers.finishCalls(limitMs, () => {
-      this.#waitUntil(() => containers.calls.open === 0 || isHopeless(), limitMs - (clock.nowMs() - sinceMs), done);
+      this.#waitUntil(() => containers.calls.open === 0 || noOwnerIsLeft(), limitMs - (clock.nowMs() - sinceMs), done);
     });
   }
 
@@ -191,7 +191,7 @@ export class OrderlyStop {
   }
 }
 
-/** It is on its way, or the leader can move it to one of these nodes. */
+/** Its move is under way, or the leader can move it to one of these nodes. */
 function isMovable({ record, pool }: OwnedContainerChange, takers: ReadonlyMap<NodeId, MemberView>): boolean {
   if (pool.record.state !== 'active') return false;
   if (record.move?.step === 'handed') return true;

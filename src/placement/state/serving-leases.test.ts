@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
 import { nodeIdFrom } from '../../base/ids.ts';
+import type { RegistryEpoch } from '../../base/registry.ts';
+import { registryEpoch } from '../../base/registry-epoch.ts';
 import { ServingLeases } from './serving-leases.ts';
 
 const a = nodeIdFrom(new Uint8Array(16).fill(1));
@@ -114,4 +116,17 @@ describe('serving leases', () => {
     assert.equal(leases.renew(6_500, idOf(10_000), 1), 'granted');
     assert.equal(leases.status(6_500, idOf(7), 1), 'valid');
   });
+});
+
+test('a lease is granted to a node whose table follows this very registry', () => {
+  const leases = startedLeases();
+  const own = registryEpoch('aaaaaaaaaaaaaaaa', 1);
+  const codeFor = (epoch: RegistryEpoch | undefined): string => {
+    const outcome = leases.grant(1, { node: a, generation: 1, seen: { revision: 5, epoch } }, own);
+    return outcome.ok ? 'granted' : outcome.error.code;
+  };
+  assert.equal(codeFor(own), 'granted');
+  assert.equal(codeFor(undefined), 'granted', 'the table is not loaded yet, so it owns nothing');
+  assert.equal(codeFor(registryEpoch('aaaaaaaaaaaaaaaa', 0)), 'PRECONDITION', 'it has not seen the restore');
+  assert.equal(codeFor(registryEpoch('bbbbbbbbbbbbbbbb', 1)), 'FENCED', 'another group: it stops at once');
 });
